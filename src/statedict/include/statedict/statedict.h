@@ -1,0 +1,149 @@
+/*
+ * A state dict in memory, hollow: a tree of dicts and lists whose leaves are
+ * tensors and plain values.  Metadata only, never a tensor's bytes.
+ *
+ * A format adds the items of each dict in saved order under their whole keys;
+ * tasd_statedict_seal() then splits keys at their dots, makes the groups and
+ * gives every node its name.  Before seal: one thread.  After: immutable, any
+ * thread, no locks.  Nodes live in the state dict's arena and go with it.
+ */
+#ifndef TASD_STATEDICT_STATEDICT_H
+#define TASD_STATEDICT_STATEDICT_H
+
+#include "key.h"
+#include <base/arena.h>
+#include <base/map.h>
+#include <tensor/tensor.h>
+
+enum tasd_kind {
+	TASD_KIND_TENSOR,
+	TASD_KIND_NDARRAY,
+	TASD_KIND_NPSCALAR,
+	TASD_KIND_STORAGE,
+	TASD_KIND_INT,
+	TASD_KIND_FLOAT,
+	TASD_KIND_BOOL,
+	TASD_KIND_COMPLEX,
+	TASD_KIND_NONE,
+	TASD_KIND_STR,
+	TASD_KIND_BYTES,
+	TASD_KIND_LIST,
+	TASD_KIND_TUPLE,
+	TASD_KIND_SET,
+	TASD_KIND_DICT,
+	TASD_KIND_GROUP,
+	TASD_KIND_OBJECT,
+	TASD_KIND_GLOBAL,
+	TASD_KIND_PICKLE,
+	TASD_KIND_COUNT,
+};
+
+/* What user.tasd.kind says. */
+const char *tasd_kind_name(enum tasd_kind kind);
+
+/* What a node's payload is; the kind alone does not tell (a list is a
+ * directory, or one JSON text file when all it holds are plain values). */
+enum tasd_node_form {
+	TASD_FORM_DIR,
+	TASD_FORM_TENSOR, /* a file of tensor bytes */
+	TASD_FORM_VALUE,  /* a file of these bytes */
+	TASD_FORM_LINK,	  /* a container met before: a symlink to it */
+};
+
+struct tasd_node {
+	struct tasd_node *parent; /* NULL for the root */
+	const char *name;	  /* path component, not terminated */
+	const char *error;	  /* terminated; NULL when nothing is wrong */
+	struct tasd_key key;	  /* within the nearest dict or list above */
+	uint64_t path_hash;	  /* of the names from the root: stable over
+				     runs, what st_ino is made of */
+	uint32_t order;		  /* position among the items of its dict */
+	uint32_t index;		  /* position among its parent's children */
+	uint16_t name_len;
+	uint8_t kind; /* enum tasd_kind */
+	uint8_t form; /* enum tasd_node_form */
+	uint8_t requires_grad;
+	union {
+		struct {
+			struct tasd_node **children; /* saved order */
+			uint32_t nchildren;
+		} dir;
+		const struct tasd_tensor *tensor;
+		struct {
+			const char *bytes;
+			uint64_t len;
+		} value;
+		const struct tasd_node *link; /* what it leads to */
+	};
+};
+
+struct tasd_statedict;
+
+enum tasd_statedict_flag {
+	TASD_STATEDICT_NOSPLIT = 1 << 0, /* keys stay in one piece */
+};
+
+/*
+ * An empty state dict whose root is a dict.  limit bounds its memory in bytes;
+ * what goes over it fails with -E2BIG.
+ */
+tasd_err tasd_statedict_new(
+	unsigned int flags, size_t limit, struct tasd_statedict **ret);
+void tasd_statedict_free(struct tasd_statedict *sd);
+
+struct tasd_node *tasd_statedict_root(const struct tasd_statedict *sd);
+struct tasd_arena *tasd_statedict_arena(struct tasd_statedict *sd);
+
+/*
+ * Add one item under parent (the root or a node of form DIR), after those
+ * added before.  key's text is copied.  The new node has form DIR and kind
+ * DICT until the caller sets kind, form and payload (in the arena).
+ * -EEXIST: parent has that key already (same type and text).
+ * -E2BIG: over the limit.  -EINVAL: the key is longer than 2^31 bytes.
+ */
+tasd_err tasd_statedict_add(struct tasd_statedict *sd, struct tasd_node *parent,
+	struct tasd_key key, struct tasd_node **ret);
+
+/*
+ * Split, name and index everything.  No node may be added afterwards.  After
+ * it every name is unique in its directory and no key is lost.
+ */
+tasd_err tasd_statedict_seal(struct tasd_statedict *sd, struct tasd_diag *diag);
+
+/* Child by name (as a path component); NULL when there is none. */
+const struct tasd_node *tasd_statedict_child(const struct tasd_statedict *sd,
+	const struct tasd_node *dir, const char *name, size_t len);
+
+/*
+ * By path ("a/b/c" in names, "" is the root), or NULL.
+ */
+const struct tasd_node *tasd_statedict_lookup(
+	const struct tasd_statedict *sd, const char *path);
+
+/*
+ * The next node in preorder after node (root first), NULL at the end:
+ *	for (n = root; n; n = tasd_node_next(n))
+ */
+const struct tasd_node *tasd_node_next(const struct tasd_node *node);
+
+/* Append the node's key path as the JSON array of user.tasd.key. */
+void tasd_node_key_json(struct tasd_buf *buf, const struct tasd_node *node);
+
+/* Append the path of names from the root, "a/b"; nothing for the root. */
+void tasd_node_path(struct tasd_buf *buf, const struct tasd_node *node);
+
+/*
+ * Append the full dotted key: the components of the key path as Python prints
+ * them, joined by dots, unescaped.
+ */
+void tasd_node_dotted(struct tasd_buf *buf, const struct tasd_node *node);
+
+struct tasd_statedict_totals {
+	uint64_t tensors; /* nodes of form TENSOR */
+	uint64_t bytes;	  /* of them all, ties counted once */
+	uint64_t nodes;
+};
+struct tasd_statedict_totals tasd_statedict_totals(
+	const struct tasd_statedict *sd);
+
+#endif

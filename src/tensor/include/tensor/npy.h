@@ -1,0 +1,16 @@
+/*
+ * The header of a .npy file (format version 1.0, or 2.0 when it is longer than
+ * 65535 bytes), padded so that the data begins at a multiple of 64.
+ * Source of the format: numpy's NEP 1.
+ */
+#ifndef TASD_TENSOR_NPY_H
+#define TASD_TENSOR_NPY_H
+
+#include <base/buf.h>
+#include <stdint.h>
+
+/* Append the header for C-order data of that descr (e.g. "<f4") and shape. */
+void tasd_npy_header(struct tasd_buf *buf, const char *descr,
+	const uint64_t *shape, uint32_t ndim);
+
+#endif
