@@ -46,7 +46,8 @@ struct tasd_dtype_info {
 	const char *numpy; /* descr in a .npy header, NULL when numpy has no
 			      whole-byte type of that width */
 	uint16_t bits;	   /* of one element */
-	bool widens;	   /* every value has an exact float32 */
+	bool widens;	   /* a float type whose every value has an exact
+			      float32: what tasd_widen() takes */
 };
 
 /* Never NULL; TASD_DTYPE_NONE has the name "". */
@@ -57,7 +58,8 @@ const struct tasd_dtype_info *tasd_dtype_info(enum tasd_dtype dtype);
  * element count).
  * -EOVERFLOW: the product does not fit 64 bits (a zero dimension makes it 0
  * only when the rest fits, as the writers' own libraries hold it).
- * -EINVAL: elements smaller than a byte do not fill whole bytes.
+ * -EINVAL: elements smaller than a byte do not fill whole bytes, or the dtype
+ * is not known.
  */
 tasd_err tasd_dtype_nbytes(enum tasd_dtype dtype, const uint64_t *shape,
 	uint32_t ndim, uint64_t *ret_nbytes);
