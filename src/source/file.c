@@ -1,0 +1,69 @@
+/*
+ * A regular file.  The stamp is taken when the source is made and looked at
+ * again after every read: bytes are handed out only when the file is still the
+ * one that was parsed, so no reply mixes two states of it.
+ */
+#include <fcntl.h>
+#include <source/source.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static tasd_err file_pread(
+	struct tasd_source *source, void *out, size_t len, uint64_t offset)
+{
+	char *at = out;
+
+	while (len > 0) {
+		ssize_t n = pread(source->fd, at, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return -EIO; /* shorter than it was */
+		at += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return tasd_source_check(source) ? -EIO : 0;
+}
+
+static void file_free(struct tasd_source *source)
+{
+	close(source->fd);
+	free(source->name);
+	free(source);
+}
+
+static const struct tasd_source_ops file_ops = {
+	.pread = file_pread,
+	.free = file_free,
+};
+
+tasd_err tasd_source_file(int fd, const char *name, struct tasd_source **ret)
+{
+	struct tasd_source *source;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size < 0)
+		return -EINVAL;
+	source = calloc(1, sizeof(*source));
+	if (!source)
+		return -ENOMEM;
+	source->name = strdup(name);
+	if (!source->name) {
+		free(source);
+		return -ENOMEM;
+	}
+	source->ops = &file_ops;
+	source->stamp = tasd_stamp_of(&st);
+	source->size = source->stamp.size;
+	source->fd = fd;
+	source->refs = 1;
+	*ret = source;
+	return 0;
+}
