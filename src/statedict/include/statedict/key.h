@@ -8,12 +8,13 @@
 #include <stdint.h>
 
 enum tasd_key_type {
-	TASD_KEY_STR,	/* text: UTF-8, may hold NUL and lone surrogates */
-	TASD_KEY_INT,	/* text: decimal, any size; also list indices */
-	TASD_KEY_ATTR,	/* text: an object's attribute */
+	TASD_KEY_STR,   /* text: UTF-8, may hold NUL and lone surrogates */
+	TASD_KEY_INT,   /* text: decimal, any size; also list indices */
+	TASD_KEY_ATTR,  /* text: an object's attribute */
 	TASD_KEY_FLOAT, /* text: as Python prints it */
 	TASD_KEY_BYTES, /* text: the raw bytes */
-	TASD_KEY_TUPLE, /* text: as Python prints it; json: the array */
+	TASD_KEY_TUPLE, /* text: as Python prints it, then (behind a NUL, not
+			   counted in len) the JSON array, terminated */
 	TASD_KEY_NONE,
 	TASD_KEY_TRUE,
 	TASD_KEY_FALSE,
@@ -21,7 +22,6 @@ enum tasd_key_type {
 
 struct tasd_key {
 	const char *text; /* borrowed or in the state dict's arena */
-	const char *json; /* TUPLE only: the JSON array, terminated */
 	uint32_t len;
 	uint8_t type; /* enum tasd_key_type */
 };
