@@ -130,3 +130,11 @@ bool tasd_map_remove(struct tasd_map *map, uint64_t hash, const void *value)
 	}
 	return false;
 }
+
+void *tasd_map_any(const struct tasd_map *map)
+{
+	for (size_t i = 0; map->used && i < map->room; i++)
+		if (map->slots[i].value && map->slots[i].value != TOMBSTONE)
+			return map->slots[i].value;
+	return NULL;
+}

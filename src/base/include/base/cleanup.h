@@ -27,9 +27,9 @@ static inline void tasd_cleanup_fd(int *fd)
 	errno = saved;
 }
 
-#define cleanup_free __attribute__((cleanup(tasd_cleanup_free)))
-#define cleanup_fd   __attribute__((cleanup(tasd_cleanup_fd)))
-#define cleanup(fn)  __attribute__((cleanup(fn)))
+#define cleanup_free     __attribute__((__cleanup__(tasd_cleanup_free)))
+#define cleanup_fd       __attribute__((__cleanup__(tasd_cleanup_fd)))
+#define cleanup_with(fn) __attribute__((__cleanup__(fn)))
 
 static inline int tasd_steal_fd(int *fd)
 {

@@ -43,4 +43,7 @@ tasd_err tasd_map_put(struct tasd_map *map, uint64_t hash, void *value);
 /* Remove exactly this pointer; true when it was in. */
 bool tasd_map_remove(struct tasd_map *map, uint64_t hash, const void *value);
 
+/* Some value that is in, for emptying a map; NULL when there is none. */
+void *tasd_map_any(const struct tasd_map *map);
+
 #endif
