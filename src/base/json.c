@@ -44,7 +44,7 @@ struct tasd_json {
 	locale_t plain; /* "C": numbers do not depend on the user's locale */
 	unsigned int max_depth;
 	unsigned int depth;
-	uint64_t at; /* bytes pushed in earlier calls */
+	uint64_t at; /* where in the file the next chunk begins */
 	struct scanner scan;
 	tasd_err err;       /* sticky */
 	const char *reason; /* why we, not yajl or the caller, stopped it */
@@ -357,6 +357,11 @@ void tasd_json_free(struct tasd_json *json)
 	if (json->plain != (locale_t)0)
 		freelocale(json->plain);
 	free(json);
+}
+
+void tasd_json_starts_at(struct tasd_json *json, uint64_t offset)
+{
+	json->at = offset;
 }
 
 static tasd_err refuse(struct tasd_json *json, struct tasd_diag *diag,

@@ -250,45 +250,59 @@ static tasd_err hub_link_read(int dirfd, const char *name, struct hub_link *ret)
 }
 
 /* The kernel said that path leads out: perhaps it is the hub's own way. */
-static tasd_err open_hub_link(int dirfd, const char *path, int *ret_fd)
+static tasd_err hub_resolve(int dirfd, const char *path, struct hub_link *ret)
 {
 	cleanup_fd int parent = -1;
-	cleanup_fd int modelfd = -1;
 	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-	struct hub_link link;
-	char folder[PATH_MAX];
-	size_t len = slash ? (size_t)(slash - path) : 0;
-	tasd_err err;
+	char folder[PATH_MAX] = ".";
 
-	if (len >= sizeof(folder))
-		return -EPERM;
-	memcpy(folder, path, len);
-	folder[len] = '\0';
+	if (slash) {
+		size_t len = (size_t)(slash - path);
+
+		if (len >= sizeof(folder))
+			return -EPERM;
+		memcpy(folder, path, len);
+		folder[len] = '\0';
+	}
 	parent = open_resolving(
-		dirfd, len ? folder : ".", O_PATH | O_DIRECTORY, RESOLVE_LINKS);
+		dirfd, folder, O_PATH | O_DIRECTORY, RESOLVE_LINKS);
 	if (parent < 0)
 		return -EPERM;
-	err = hub_link_read(parent, name, &link);
+	return hub_link_read(parent, slash ? slash + 1 : path, ret);
+}
+
+static tasd_err open_hub_link(int dirfd, const char *path, int *ret_fd)
+{
+	struct hub_link link;
+	tasd_err err = hub_resolve(dirfd, path, &link);
+
 	if (err)
 		return err;
-	modelfd = link.modelfd;
-	err = open_regular(modelfd, link.blob, RESOLVE_NONE, ret_fd);
+	err = open_regular(link.modelfd, link.blob, RESOLVE_NONE, ret_fd);
+	close(link.modelfd);
 	return err == -ELOOP ? -EPERM : err;
 }
 
-static tasd_err refuse(struct tasd_diag *diag, tasd_err err, const char *path)
+static int open_hub_place(int dirfd, const char *path)
 {
-	char name[192];
+	struct hub_link link;
+	int fd = hub_resolve(dirfd, path, &link);
 
-	tasd_print_bytes(name, sizeof(name), path, strlen(path));
+	if (fd < 0)
+		return fd;
+	fd = open_resolving(link.modelfd, link.blob, O_PATH, RESOLVE_NONE);
+	close(link.modelfd);
+	return fd == -ELOOP ? -EPERM : fd;
+}
+
+static tasd_err refuse(struct tasd_diag *diag, tasd_err err)
+{
 	if (err == -EPERM)
 		return tasd_diag_set(diag, err,
-			"%s: leads out of the folder and is not followed",
-			name);
+			"leads out of the folder and is not followed");
 	if (err == -EINVAL)
-		return tasd_diag_set(diag, err, "%s: not a regular file", name);
-	return tasd_diag_set(diag, err, "%s: %s", name, strerror(-err));
+		return tasd_diag_set(diag, err, "not a regular file");
+	return tasd_diag_set(diag, err, "%s", strerror(-err));
 }
 
 static tasd_err check_name(const char *path, struct tasd_diag *diag)
@@ -296,10 +310,10 @@ static tasd_err check_name(const char *path, struct tasd_diag *diag)
 	if (!path[0])
 		return tasd_diag_set(diag, -EINVAL, "empty file name");
 	if (path[0] == '/')
-		return tasd_diag_set(diag, -EINVAL,
-			"%.128s: an absolute file name is not followed", path);
+		return tasd_diag_set(
+			diag, -EINVAL, "an absolute file name is not followed");
 	if (climbs_out(path))
-		return refuse(diag, -EPERM, path);
+		return refuse(diag, -EPERM);
 	return 0;
 }
 
@@ -313,7 +327,7 @@ tasd_err tasd_beneath_open(
 	err = open_regular(dirfd, path, RESOLVE_LINKS, ret_fd);
 	if (err == -EXDEV)
 		err = open_hub_link(dirfd, path, ret_fd);
-	return err ? refuse(diag, err, path) : 0;
+	return err ? refuse(diag, err) : 0;
 }
 
 tasd_err tasd_beneath_opendir(
@@ -328,9 +342,24 @@ tasd_err tasd_beneath_opendir(
 	if (fd == -EXDEV)
 		fd = -EPERM;
 	if (fd < 0)
-		return refuse(diag, fd, path);
+		return refuse(diag, fd);
 	*ret_fd = fd;
 	return 0;
+}
+
+tasd_err tasd_beneath_stat(int dirfd, const char *path, struct stat *ret)
+{
+	cleanup_fd int fd = -1;
+	tasd_err err = check_name(path, NULL);
+
+	if (err)
+		return err;
+	fd = open_resolving(dirfd, path, O_PATH, RESOLVE_LINKS);
+	if (fd == -EXDEV)
+		fd = open_hub_place(dirfd, path);
+	if (fd < 0)
+		return fd;
+	return fstat(fd, ret) < 0 ? -errno : 0;
 }
 
 /* Is the absolute path inside the directory root, or root itself? */

@@ -288,6 +288,35 @@ START_TEST(test_opendir)
 }
 END_TEST
 
+START_TEST(test_stat)
+{
+	struct stat st, blob;
+	int dirfd;
+
+	setup();
+	make_hub();
+	ln("../../blobs/hash", "models--a--b/snapshots/rev/good");
+	ln("../secret", "lib/out");
+	dirfd = opened("lib");
+	ck_assert_int_eq(tasd_beneath_stat(dirfd, "plain", &st), 0);
+	ck_assert_int_eq(st.st_size, 5);
+	ck_assert_int_eq(tasd_beneath_stat(dirfd, "sub", &st), 0);
+	ck_assert(S_ISDIR(st.st_mode));
+	ck_assert_int_eq(tasd_beneath_stat(dirfd, ".", &st), 0);
+	ck_assert_int_eq(tasd_beneath_stat(dirfd, "out", &st), -EPERM);
+	ck_assert_int_eq(tasd_beneath_stat(dirfd, "../secret", &st), -EPERM);
+	ck_assert_int_eq(tasd_beneath_stat(dirfd, "nothing", &st), -ENOENT);
+	close(dirfd);
+	dirfd = opened("models--a--b/snapshots/rev");
+	ck_assert_int_eq(tasd_beneath_stat(dirfd, "good", &st), 0);
+	ck_assert_int_eq(
+		fstatat(topfd, "models--a--b/blobs/hash", &blob, 0), 0);
+	ck_assert_uint_eq(st.st_ino, blob.st_ino);
+	close(dirfd);
+	teardown();
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -298,6 +327,7 @@ int main(void)
 		test_hub_shape,
 		test_is_hub_link,
 		test_opendir,
+		test_stat,
 		NULL,
 	};
 

@@ -51,6 +51,10 @@ tasd_err tasd_json_new(tasd_json_fn fn, void *ctx, unsigned int max_depth,
 	struct tasd_json **ret);
 void tasd_json_free(struct tasd_json *json);
 
+/* Before the first push: where in its file the text begins, so that messages
+ * name bytes of the file.  0 otherwise. */
+void tasd_json_starts_at(struct tasd_json *json, uint64_t offset);
+
 /*
  * Feed len bytes.  -EINVAL with diag "invalid JSON at byte N: ..." when the
  * text is not JSON.

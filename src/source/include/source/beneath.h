@@ -14,6 +14,7 @@
 #include <base/err.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 /*
  * Open the regular file `path` (relative, no NUL) beneath the directory dirfd,
@@ -27,6 +28,12 @@ tasd_err tasd_beneath_open(
 /* The same for a directory (O_DIRECTORY); "." is dirfd itself. */
 tasd_err tasd_beneath_opendir(
 	int dirfd, const char *path, int *ret_fd, struct tasd_diag *diag);
+
+/*
+ * What tasd_beneath_open() would open, looked at and not opened: a directory,
+ * device or anything else is told by ret->st_mode.  Errors as there.
+ */
+tasd_err tasd_beneath_stat(int dirfd, const char *path, struct stat *ret);
 
 /*
  * Would the policy open the symlink `name` in directory dirfd only because it
