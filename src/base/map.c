@@ -131,10 +131,13 @@ bool tasd_map_remove(struct tasd_map *map, uint64_t hash, const void *value)
 	return false;
 }
 
-void *tasd_map_any(const struct tasd_map *map)
+void *tasd_map_next(const struct tasd_map *map, size_t *at)
 {
-	for (size_t i = 0; map->used && i < map->room; i++)
-		if (map->slots[i].value && map->slots[i].value != TOMBSTONE)
-			return map->slots[i].value;
+	while (*at < map->room) {
+		void *value = map->slots[(*at)++].value;
+
+		if (value && value != TOMBSTONE)
+			return value;
+	}
 	return NULL;
 }

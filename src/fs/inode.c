@@ -8,7 +8,6 @@
  * node before it leaves the map or makes a new one.
  */
 #include "fs.h"
-#include <malloc.h>
 #include <stdlib.h>
 
 /* Give memory back when the table has shrunk by this many nodes. */
@@ -105,24 +104,13 @@ void tasd_inode_forget(struct tasd_inode *inode, uint64_t n)
 
 void tasd_inode_table_drain(struct tasd_fs *fs)
 {
-	struct tasd_inode_table *table = &fs->table;
+	struct tasd_inode *inode;
+	size_t at = 0;
 
-	for (;;) {
-		struct tasd_inode *inode;
-
-		pthread_mutex_lock(&table->lock);
-		inode = tasd_map_any(&table->map);
-		if (inode) {
-			tasd_map_remove(&table->map, inode->hash, inode);
-			inode->nlookup = 0;
-			table->count--;
-		}
-		pthread_mutex_unlock(&table->lock);
-		if (!inode)
-			break;
+	while ((inode = tasd_map_next(&fs->table.map, &at)))
 		tasd_inode_put(inode);
-	}
-	tasd_map_free(&table->map);
+	tasd_map_free(&fs->table.map);
+	fs->table.count = 0;
 }
 
 uint64_t tasd_inode_id(const struct tasd_inode *inode)

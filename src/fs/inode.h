@@ -102,7 +102,8 @@ struct tasd_inode {
 	uint32_t refs;      /* atomic */
 	uint32_t nopen;     /* under fs->serve_lock */
 	int32_t backing_id; /* under fs->serve_lock; 0: none */
-	uint8_t mode;       /* enum tasd_serve_mode; under fs->serve_lock */
+	uint8_t mode;       /* enum tasd_serve_mode; set under
+				fs->serve_lock */
 	uint8_t ttl;        /* seconds names and attributes stay true for,
 			       TASD_TTL_LONG: an hour */
 };

@@ -221,7 +221,8 @@ static tasd_err lib_attr(struct tasd_inode *inode, struct stat *ret)
 	struct stat now;
 
 	*ret = l->st;
-	if (!S_ISREG(l->st.st_mode) || inode->mode != TASD_SERVE_CACHED) {
+	if (!S_ISREG(l->st.st_mode) ||
+		tasd_serve_mode_of(inode) != TASD_SERVE_CACHED) {
 		if (strcmp(l->path, ".") == 0) {
 			if (fstat(l->library->dirfd, &now) == 0)
 				*ret = now;

@@ -50,6 +50,11 @@ void tasd_open_free(struct tasd_open *open)
 	free(open);
 }
 
+enum tasd_serve_mode tasd_serve_mode_of(const struct tasd_inode *inode)
+{
+	return __atomic_load_n(&inode->mode, __ATOMIC_RELAXED);
+}
+
 static void no_passthrough(struct tasd_fs *fs, int why)
 {
 	if (!__atomic_exchange_n(&fs->can_passthrough, false, __ATOMIC_RELAXED))
@@ -141,7 +146,9 @@ enum tasd_serve_mode tasd_serve_begin(
 		pthread_mutex_lock(&fs->serve_lock);
 	}
 	if (inode->mode == TASD_SERVE_UNSET)
-		inode->mode = spare ? TASD_SERVE_PASSTHROUGH : choose(open);
+		__atomic_store_n(&inode->mode,
+			spare ? TASD_SERVE_PASSTHROUGH : choose(open),
+			__ATOMIC_RELAXED);
 	mode = inode->mode;
 	if (mode == TASD_SERVE_PASSTHROUGH && inode->backing_id == 0) {
 		inode->backing_id = spare;
@@ -210,7 +217,7 @@ static tasd_err read_file(struct tasd_open *open, void *out, size_t len,
 	struct tasd_stamp now;
 	tasd_err err = pread_file(open->file.fd, out, len, offset, ret_len);
 
-	if (err || open->inode->mode != TASD_SERVE_CACHED)
+	if (err || tasd_serve_mode_of(open->inode) != TASD_SERVE_CACHED)
 		return err;
 	err = tasd_stamp_fd(open->file.fd, &now);
 	if (!err && !tasd_stamp_same_bytes(&now, &open->file.stamp))

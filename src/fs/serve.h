@@ -46,7 +46,11 @@ void tasd_open_free(struct tasd_open *open);
  */
 enum tasd_serve_mode tasd_serve_begin(
 	struct tasd_open *open, int32_t *ret_backing);
+/* Give back what tasd_serve_begin() counted. */
 void tasd_serve_end(struct tasd_open *open);
+
+/* The node's mode, without a lock: once it is set it stays. */
+enum tasd_serve_mode tasd_serve_mode_of(const struct tasd_inode *inode);
 
 /* Read up to len bytes at offset into out; short only at the end. */
 tasd_err tasd_serve_pread(struct tasd_open *open, void *out, size_t len,

@@ -267,7 +267,13 @@ tasd_err tasd_session_loop(struct tasd_fs *fs)
 	if (threads == 0)
 		threads = cores > 2 ? (unsigned int)cores : 2;
 	raise_file_limit();
+	/* ThreadSanitizer sees what one thread hands to another through the
+	 * kernel only when both use one descriptor. */
+#ifdef __SANITIZE_THREAD__
+	fuse_loop_cfg_set_clone_fd(config, 0);
+#else
 	fuse_loop_cfg_set_clone_fd(config, 1);
+#endif
 	fuse_loop_cfg_set_max_threads(config, threads);
 	fuse_loop_cfg_set_idle_threads(config, threads);
 	if (fuse_set_signal_handlers(fs->session) != 0) {

@@ -43,7 +43,10 @@ tasd_err tasd_map_put(struct tasd_map *map, uint64_t hash, void *value);
 /* Remove exactly this pointer; true when it was in. */
 bool tasd_map_remove(struct tasd_map *map, uint64_t hash, const void *value);
 
-/* Some value that is in, for emptying a map; NULL when there is none. */
-void *tasd_map_any(const struct tasd_map *map);
+/*
+ * Walk the values in no order: start with *at = 0; NULL at the end.  The map
+ * must not change meanwhile.
+ */
+void *tasd_map_next(const struct tasd_map *map, size_t *at);
 
 #endif
