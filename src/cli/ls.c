@@ -7,6 +7,7 @@
  */
 #include "cli.h"
 #include "print.h"
+#include "sums.h"
 #include "target.h"
 #include <base/cleanup.h>
 #include <format/format.h>
@@ -277,14 +278,6 @@ static tasd_err show_children(
 	return tasd_buf_err(&path);
 }
 
-/* Is node below top, or top itself? */
-static bool is_below(const struct tasd_node *node, const struct tasd_node *top)
-{
-	while (node && node != top)
-		node = node->parent;
-	return node == top;
-}
-
 static tasd_err list_node(
 	struct ls *ls, const struct tasd_node *node, const char *prefix)
 {
@@ -309,8 +302,8 @@ static tasd_err list_node(
 	}
 	if (!ls->recursive)
 		return show_children(ls, node, prefix);
-	for (const struct tasd_node *n = node; !err && n && is_below(n, node);
-		n = tasd_node_next(n))
+	for (const struct tasd_node *n = node; !err && n;
+		n = tasd_next_below(n, node))
 		if (n->form == TASD_FORM_DIR)
 			err = show_children(ls, n, prefix);
 	return err;
