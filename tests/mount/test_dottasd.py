@@ -112,7 +112,8 @@ def test_tree(t):
         text = read(m / ".tasd/tree").decode()
         lines = [line.split() for line in text.splitlines()]
         for key, dtype, shape, _ in every_dtype():
-            found = [w for w in lines if w[:1] == [key.replace(".", "/")]]
+            path = key.replace(".", "/")
+            found = [w for w in lines if w[:1] == [path]]
             assert len(found) == 1, key
             assert st.TORCH[dtype] in found[0], found
             assert str(list(shape)) in " ".join(found[0]), found
