@@ -38,10 +38,21 @@
 #define RANK_STR TASD_KEY_FALSE /* ranks below are the other types */
 #define RANKS    (RANK_STR + TASD_SPLIT_KEY_MAX + 2)
 
+/* The groups on the way to the key placed last: the next one mostly begins
+ * alike, and need not look them up again. */
+struct last_way {
+	const struct tasd_node *dict;
+	const char *text;
+	uint32_t count;
+	uint32_t dots[TASD_SPLIT_COMPONENT_MAX - 1];
+	struct tasd_node *groups[TASD_SPLIT_COMPONENT_MAX - 1];
+};
+
 struct sealing {
 	struct tasd_statedict *sd;
 	struct tasd_buf name;  /* the one being made */
 	struct tasd_buf print; /* of a key that is not its own text */
+	struct last_way last;
 };
 
 struct item_walk {
@@ -242,14 +253,49 @@ static tasd_err group_for(struct sealing *s, const struct tasd_node *item,
 	return link_child(s, &name, hash, group, dir);
 }
 
+/*
+ * Keep of the last way what item's key has in common with it.  A group that is
+ * there was made because its prefix is no key, so nothing else need be asked.
+ * Returns where the rest of the key begins.
+ */
+static size_t follow_last(struct last_way *last, const struct tasd_node *item)
+{
+	const char *text = item->key.text;
+	size_t len = item->key.len, start = 0;
+	uint32_t common = 0;
+
+	while (last->dict == item->parent && common < last->count) {
+		size_t dot = last->dots[common];
+
+		if (dot + 1 >= len || text[dot + 1] == '.' ||
+			memcmp(text + start, last->text + start,
+				dot + 1 - start) != 0)
+			break;
+		start = dot + 1;
+		common++;
+	}
+	last->dict = item->parent;
+	last->text = text;
+	last->count = common;
+	return start;
+}
+
 static tasd_err place_str(struct sealing *s, struct tasd_node *item)
 {
+	struct last_way *last = &s->last;
 	struct tasd_node *dir = item->parent;
 	const char *text = item->key.text;
 	size_t len = item->key.len, start = 0, dot = len;
 
 	if (!(s->sd->flags & TASD_STATEDICT_NOSPLIT))
 		dot = tasd_name_split_at(text, len, 0);
+	if (dot < len) {
+		start = follow_last(last, item);
+		if (start > 0) {
+			dir = last->groups[last->count - 1];
+			dot = tasd_name_split_at(text, len, start);
+		}
+	}
 	while (dot < len) {
 		struct tasd_node *group;
 		tasd_err err = group_for(s, item, dir, start, dot, &group);
@@ -258,6 +304,8 @@ static tasd_err place_str(struct sealing *s, struct tasd_node *item)
 			return err;
 		if (!group)
 			break;
+		last->dots[last->count] = (uint32_t)dot;
+		last->groups[last->count++] = group;
 		dir = group;
 		start = dot + 1;
 		dot = tasd_name_split_at(text, len, start);

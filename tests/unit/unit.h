@@ -6,7 +6,28 @@
 #define TASD_TESTS_UNIT_H
 
 #include <check.h>
+#include <stdint.h>
 #include <stdlib.h>
+
+/*
+ * ck_assert() for inner loops: that one writes to a pipe each time, which
+ * makes a million checks slow; these only do when they fail.
+ */
+#define require(cond)                                                          \
+	do {                                                                   \
+		if (!(cond))                                                   \
+			ck_abort_msg("failed: %s", #cond);                     \
+	} while (0)
+#define require_op(a, op, b)                                                   \
+	do {                                                                   \
+		uint64_t a_ = (uintptr_t)(a), b_ = (uintptr_t)(b);             \
+                                                                               \
+		if (!(a_ op b_))                                               \
+			ck_abort_msg("failed: %s %s %s (%llu, %llu)", #a, #op, \
+				#b, (unsigned long long)a_,                    \
+				(unsigned long long)b_);                       \
+	} while (0)
+#define require_eq(a, b) require_op(a, ==, b)
 
 static inline int unit_run(const char *name, const TTest *const *tests)
 {
