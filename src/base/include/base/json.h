@@ -71,6 +71,12 @@ tasd_err tasd_json_end(struct tasd_json *json, struct tasd_diag *diag);
  */
 tasd_err tasd_json_u64(const char *text, size_t len, uint64_t *ret);
 
+/* White space between tokens. */
+static inline bool tasd_json_is_space(unsigned char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
 /* What a type is called in a message: "a number", "a string", ... */
 const char *tasd_json_type_name(enum tasd_json_type type);
 

@@ -26,7 +26,8 @@ struct tasd_meta {
 struct tasd_container {
 	const struct tasd_format *format;
 	struct tasd_statedict *sd;
-	struct tasd_source **sources; /* owned references */
+	struct tasd_source **sources; /* owned references; the first is the
+					 container's own file or its index */
 	uint32_t nsources;
 	struct tasd_meta *meta; /* saved order */
 	uint32_t nmeta;
@@ -40,6 +41,9 @@ struct tasd_container {
 	size_t problems_len;
 	uint32_t nproblems;
 	unsigned int refs;
+	/* Only for tasd_container_check(): where it was opened. */
+	int rootfd; /* owned */
+	char *path; /* beneath rootfd; owned */
 };
 
 enum tasd_container_flag {

@@ -1,0 +1,11 @@
+/*
+ * The formats table.  The first that is sure wins; one that goes by the name
+ * only is asked when none is.
+ */
+#include "formats.h"
+
+const struct tasd_format *const tasd_formats[] = {
+	&tasd_format_safetensors,
+	&tasd_format_safetensors_index,
+	NULL,
+};
