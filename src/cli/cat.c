@@ -89,10 +89,9 @@ static int refuse(
 			"%s: a value, not a tensor: --values does not apply",
 			where);
 	if (!tasd_content_exists(node, cat->view)) {
-		const char *dtype =
-			node->form == TASD_FORM_TENSOR
-				? tasd_dtype_info(node->tensor->dtype)->name
-				: tasd_kind_name(node->kind);
+		const char *dtype = node->form == TASD_FORM_TENSOR
+					    ? tasd_tensor_dtype(node->tensor)
+					    : tasd_kind_name(node->kind);
 
 		if (node->error)
 			return tasd_cli_fail("%s: %s", where, node->error);

@@ -75,6 +75,15 @@ static void text_row(
 	tasd_buf_char(out, '\n');
 }
 
+static const char *dtype_name(int dtype)
+{
+	if (dtype == TASD_DTYPE_NONE)
+		return "unknown";
+	if (dtype == TASD_DTYPE_COUNT)
+		return "other";
+	return tasd_dtype_info((enum tasd_dtype)dtype)->name;
+}
+
 static void sums_rows(struct tasd_buf *out, const struct tasd_sums *sums)
 {
 	char text[TASD_NUMBER_TEXT + 32], size[TASD_NUMBER_TEXT];
@@ -82,15 +91,13 @@ static void sums_rows(struct tasd_buf *out, const struct tasd_sums *sums)
 	count_row(out, "tensors", sums->all.tensors);
 	count_row(out, "parameters", sums->all.parameters);
 	size_row(out, "bytes", sums->all.bytes);
-	for (int i = 0; i < TASD_DTYPE_COUNT; i++) {
+	for (int i = 0; i <= TASD_DTYPE_COUNT; i++) {
 		const struct tasd_sum *sum = &sums->by_dtype[i];
 
 		if (!sum->tensors)
 			continue;
 		label(out, "dtype");
-		tasd_buf_printf(out, "%s: %s",
-			i ? tasd_dtype_info((enum tasd_dtype)i)->name
-			  : "not known",
+		tasd_buf_printf(out, "%s: %s", dtype_name(i),
 			tasd_print_plural(text, sum->tensors, "tensor"));
 		if (i)
 			tasd_buf_printf(out, ", %s, %s",
@@ -203,11 +210,11 @@ static void json_sums(struct tasd_buf *out, const struct tasd_sums *sums)
 	tasd_buf_str(out, ", \"broken\": ");
 	tasd_buf_u64(out, sums->broken);
 	tasd_buf_str(out, ",\n \"dtypes\": {");
-	for (int i = 1; i < TASD_DTYPE_COUNT; i++) {
+	for (int i = 1; i <= TASD_DTYPE_COUNT; i++) {
 		if (!sums->by_dtype[i].tensors)
 			continue;
 		tasd_buf_printf(out, "%s\n  \"%s\": {", first ? "" : ",",
-			tasd_dtype_info((enum tasd_dtype)i)->name);
+			dtype_name(i));
 		json_sum(out, &sums->by_dtype[i]);
 		tasd_buf_char(out, '}');
 		first = false;
@@ -280,7 +287,8 @@ struct attrs {
 static bool is_json(const char *name, const struct tasd_buf *value)
 {
 	static const char *const names[] = {"key", "order", "shape", "stride",
-		"nbytes", "source", "links", "tensors", "bytes", "inserted"};
+		"nbytes", "source", "links", "tensors", "bytes", "inserted",
+		"resident_bytes", "generation", "unsafe", "meta_omitted"};
 
 	if (value->len == 0)
 		return false;

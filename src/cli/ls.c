@@ -54,8 +54,9 @@ struct row {
 	const char *kind;
 	const struct tasd_node *node; /* in a state dict */
 	const char *name;             /* not terminated */
-	const char *suffix;
 	size_t len;
+	bool is_face; /* name is the container's: ".tasd" belongs to it */
+	bool is_dir;
 	uint64_t size;
 	bool has_size;
 };
@@ -72,16 +73,15 @@ static struct row row_of_node(const struct tasd_node *node)
 	struct row row = {.kind = tasd_kind_name(node->kind),
 		.node = node,
 		.name = node->name,
-		.suffix = "",
 		.len = node->name_len};
 
 	switch ((enum tasd_node_form)node->form) {
 	case TASD_FORM_DIR:
-		row.suffix = "/";
+		row.is_dir = true;
 		break;
 	case TASD_FORM_TENSOR:
 		row.size = node->tensor->nbytes;
-		row.has_size = node->tensor->dtype != TASD_DTYPE_NONE;
+		row.has_size = *tasd_tensor_dtype(node->tensor) != '\0';
 		break;
 	case TASD_FORM_VALUE:
 		row.size = node->value.len;
@@ -98,14 +98,13 @@ static struct row row_of_entry(const struct tasd_entry *entry)
 {
 	struct row row = {.kind = "other",
 		.name = entry->name,
-		.suffix = "",
 		.len = strlen(entry->name),
 		.size = entry->size,
 		.has_size = entry->type == 'f'};
 
 	if (entry->type == 'd') {
 		row.kind = "folder";
-		row.suffix = "/";
+		row.is_dir = true;
 	} else if (entry->type == 'l') {
 		row.kind = "link";
 	} else if (entry->type == 'f') {
@@ -126,11 +125,12 @@ static void row_cell(struct tasd_buf *buf, const struct row *row, int column)
 		tasd_buf_str(buf, row->kind);
 		break;
 	case 1:
-		tasd_buf_str(buf,
-			t && t->dtype ? tasd_dtype_info(t->dtype)->name : "-");
+		tasd_buf_str(buf, t && *tasd_tensor_dtype(t)
+					  ? tasd_tensor_dtype(t)
+					  : "-");
 		break;
 	case 2:
-		if (t && t->dtype)
+		if (t && *tasd_tensor_dtype(t))
 			tasd_print_shape(buf, t);
 		else
 			tasd_buf_char(buf, '-');
@@ -179,7 +179,8 @@ static void print_rows(struct ls *ls, const struct row *rows, size_t n)
 		if (ls->long_form)
 			print_long(&ls->out, row, width, &cell);
 		tasd_print_name(&ls->out, row->name, row->len);
-		tasd_buf_str(&ls->out, row->suffix);
+		tasd_buf_str(&ls->out, row->is_face ? ".tasd" : "");
+		tasd_buf_str(&ls->out, row->is_dir ? "/" : "");
 		if (ls->long_form && row->node && row->node->error) {
 			tasd_buf_str(&ls->out, "  [");
 			tasd_print_cut(&ls->out, row->node->error,
@@ -197,29 +198,36 @@ static void json_row(
 	const struct tasd_tensor *t = row_tensor(row);
 	struct tasd_buf path = TASD_BUF_EMPTY;
 	struct tasd_buf *out = &ls->out;
+	size_t at;
 
 	if (dir_len) {
 		tasd_buf_add(&path, dir, dir_len);
 		tasd_buf_char(&path, '/');
 	}
+	at = path.len;
 	tasd_buf_add(&path, row->name, row->len);
+	tasd_buf_str(&path, row->is_face ? ".tasd" : "");
+	if (tasd_buf_err(&path)) {
+		out->err = tasd_buf_err(&path);
+		return;
+	}
 	tasd_buf_str(out, ls->first ? "\n " : ",\n ");
 	ls->first = false;
 	tasd_buf_str(out, "{\"name\": ");
-	tasd_buf_json_str(out, row->name, row->len);
+	tasd_buf_json_str(out, path.bytes + at, path.len - at);
 	tasd_buf_str(out, ", \"path\": ");
 	tasd_buf_json_str(out, path.bytes, path.len);
 	tasd_buf_str(out, ", ");
 	tasd_json_pair(out, "kind", row->kind);
-	tasd_buf_printf(out, ", \"directory\": %s",
-		row->suffix[0] == '/' ? "true" : "false");
+	tasd_buf_printf(
+		out, ", \"directory\": %s", row->is_dir ? "true" : "false");
 	if (row->node && row->node->form != TASD_FORM_LINK) {
 		tasd_buf_str(out, ", \"key\": ");
 		tasd_node_key_json(out, row->node);
 	}
-	if (t && t->dtype) {
+	if (t && *tasd_tensor_dtype(t)) {
 		tasd_buf_str(out, ", ");
-		tasd_json_pair(out, "dtype", tasd_dtype_info(t->dtype)->name);
+		tasd_json_pair(out, "dtype", tasd_tensor_dtype(t));
 		tasd_buf_str(out, ", \"shape\": ");
 		tasd_print_shape(out, t);
 	}
@@ -364,7 +372,7 @@ static tasd_err list_folder(struct ls *ls, const char *inside)
 		if (tasd_folder_has_face(&folder, &folder.entries[i])) {
 			rows[n] = rows[n - 1];
 			rows[n].kind = "dict";
-			rows[n].suffix = ".tasd/";
+			rows[n].is_face = rows[n].is_dir = true;
 			rows[n++].has_size = false;
 		}
 	}

@@ -134,6 +134,22 @@ static void on_ready(void *ctx)
 	m->to_parent = -1;
 }
 
+/* A message is about the source unless it begins with what it is about. */
+static int refused(const struct mounting *m, const char *usual,
+	const struct tasd_diag *diag, tasd_err err)
+{
+	const char *const named[] = {m->place, m->absolute};
+
+	for (size_t i = 0; i < 2; i++) {
+		size_t len = strlen(named[i]);
+
+		if (strncmp(diag->text, named[i], len) == 0 &&
+			diag->text[len] == ':')
+			usual = named[i];
+	}
+	return tasd_cli_diag(usual, diag, err);
+}
+
 /* Make the server and serve until the end.  Says what goes wrong. */
 static int serve(struct mounting *m)
 {
@@ -147,10 +163,10 @@ static int serve(struct mounting *m)
 	m->opts.fs.ready_ctx = m;
 	err = tasd_fs_new(&m->opts.fs, &m->fs, &diag);
 	if (err)
-		return tasd_cli_diag(m->source, &diag, err);
+		return refused(m, m->source, &diag, err);
 	err = tasd_fs_mount(m->fs, &diag);
 	if (err) {
-		tasd_cli_diag(m->place, &diag, err);
+		refused(m, m->place, &diag, err);
 		tasd_fs_free(m->fs);
 		return TASD_EXIT_FAIL;
 	}

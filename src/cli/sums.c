@@ -26,15 +26,17 @@ static void add(struct tasd_sum *sum, uint64_t elements, uint64_t bytes)
 
 static void add_tensor(struct tasd_sums *sums, const struct tasd_tensor *t)
 {
-	bool known = t->dtype > TASD_DTYPE_NONE && t->dtype < TASD_DTYPE_COUNT;
+	bool known = *tasd_tensor_dtype(t) != '\0';
+	unsigned int dtype = t->dtype;
 	uint64_t elements = known ? tasd_tensor_elements(t) : 0;
 	uint64_t bytes = known ? t->nbytes : 0;
 
+	if (known && dtype == TASD_DTYPE_NONE)
+		dtype = TASD_DTYPE_COUNT;
 	if (t->data == TASD_DATA_BROKEN)
 		sums->broken++;
 	add(&sums->all, elements, bytes);
-	add(&sums->by_dtype[known ? t->dtype : TASD_DTYPE_NONE], elements,
-		bytes);
+	add(&sums->by_dtype[dtype], elements, bytes);
 }
 
 void tasd_sums_of(const struct tasd_node *top, struct tasd_sums *ret)

@@ -14,8 +14,9 @@ struct tasd_sum {
 
 struct tasd_sums {
 	struct tasd_sum all;
-	struct tasd_sum by_dtype[TASD_DTYPE_COUNT]; /* broken ones: NONE */
-	uint64_t nodes;                             /* below top */
+	/* NONE: not known; COUNT: known, but not in the dtype table. */
+	struct tasd_sum by_dtype[TASD_DTYPE_COUNT + 1];
+	uint64_t nodes;  /* below top */
 	uint64_t leaves; /* nodes that are no directories, top included */
 	uint64_t broken; /* tensors that cannot be read */
 };

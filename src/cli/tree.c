@@ -132,6 +132,9 @@ static void json_nodes(struct tasd_buf *out, const struct tasd_buf *whole,
 		len = next_line(&lines, &line);
 		if (i < first || len == 0)
 			continue;
+		/* The last line of all closes the array and the object. */
+		if (lines.at == lines.end)
+			len -= strlen("]}\n");
 		while (len && (line[len - 1] == '\n' || line[len - 1] == ','))
 			len--;
 		tasd_buf_str(out, i == first ? "\n" : ",\n");

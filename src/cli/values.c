@@ -188,10 +188,14 @@ int tasd_values_print(struct tasd_content *content, const struct tasd_tensor *t,
 		tasd_err err = read_chunk(&out, content, t->dtype, at, n);
 		int rc;
 
-		if (err) {
+		if (err)
 			tasd_buf_free(&out);
+		if (err == -ENOTSUP)
+			return tasd_cli_fail("%s: numbers of type %s cannot be "
+					     "shown",
+				where, tasd_tensor_dtype(t));
+		if (err)
 			return tasd_read_failed(where, err);
-		}
 		rc = tasd_print_out(&out);
 		if (rc)
 			return rc;
