@@ -4,6 +4,7 @@
  * the version and stands before it; the shape of a hostile tensor may have
  * millions of dimensions.
  */
+#include <string.h>
 #include <tensor/npy.h>
 
 #define ALIGNMENT 64
@@ -12,9 +13,13 @@
 static void add_dict(struct tasd_buf *buf, const char *descr,
 	const uint64_t *shape, uint32_t ndim)
 {
-	tasd_buf_str(buf, "{'descr': '");
+	const char *quote = strchr("[({", descr[0]) ? "" : "'";
+
+	tasd_buf_str(buf, "{'descr': ");
+	tasd_buf_str(buf, quote);
 	tasd_buf_str(buf, descr);
-	tasd_buf_str(buf, "', 'fortran_order': False, 'shape': (");
+	tasd_buf_str(buf, quote);
+	tasd_buf_str(buf, ", 'fortran_order': False, 'shape': (");
 	for (uint32_t i = 0; i < ndim; i++) {
 		if (i > 0)
 			tasd_buf_char(buf, ' ');

@@ -149,7 +149,7 @@ END_TEST
 
 START_TEST(only_dots)
 {
-	tasd_statedict_free(check(dots, 10000));
+	tasd_statedict_free(check(dots, 5000));
 }
 END_TEST
 
@@ -169,11 +169,47 @@ START_TEST(long_keys)
 }
 END_TEST
 
+/* An optimizer's state: the same few keys in very many dicts. */
+START_TEST(many_dicts)
+{
+	static const char *const names[] = {"step", "exp_avg", "exp_avg_sq"};
+	struct tasd_statedict *sd;
+
+	require_eq(tasd_statedict_new(0, LIMIT, &sd), 0);
+	for (unsigned int i = 0; i < COUNT / 2; i++) {
+		struct tasd_node *dict, *node;
+		char digits[16];
+		struct tasd_key key = {.text = digits, .type = TASD_KEY_INT};
+
+		key.len = (uint32_t)sprintf(digits, "%u", i);
+		require_eq(tasd_statedict_add(
+				   sd, tasd_statedict_root(sd), key, &dict),
+			0);
+		for (unsigned int j = 0; j < 3; j++) {
+			key = tasd_key_str(
+				names[j], (uint32_t)strlen(names[j]));
+			require_eq(tasd_statedict_add(sd, dict, key, &node), 0);
+			node->kind = TASD_KIND_NONE;
+			node->form = TASD_FORM_VALUE;
+		}
+	}
+	require_eq(tasd_statedict_seal(sd, NULL), 0);
+	require_eq(tasd_statedict_totals(sd).nodes, 4 * (COUNT / 2));
+	for (unsigned int i = 0; i < COUNT / 2; i++) {
+		char path[64];
+
+		sprintf(path, "%u/%s", i, names[i % 3]);
+		require(tasd_statedict_lookup(sd, path) != NULL);
+	}
+	tasd_statedict_free(sd);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {many_experts, many_in_one_directory,
 		shared_prefixes, only_dots, prefixes_of_each_other, long_keys,
-		NULL};
+		many_dicts, NULL};
 
 	return unit_run("statedict large", tests);
 }

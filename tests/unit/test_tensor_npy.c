@@ -60,6 +60,10 @@ START_TEST(dicts)
 	check_dict("<V2", shape, 2,
 		"{'descr': '<V2', 'fortran_order': False, "
 		"'shape': (4096, 11008), }");
+	/* A structured descr is a list already. */
+	check_dict("[('a', '<i4'), ('b', '|S3')]", shape, 1,
+		"{'descr': [('a', '<i4'), ('b', '|S3')], "
+		"'fortran_order': False, 'shape': (4096,), }");
 	check_dict("<c16", shape, 4,
 		"{'descr': '<c16', 'fortran_order': False, "
 		"'shape': (4096, 11008, 0, 18446744073709551615), }");

@@ -9,7 +9,11 @@
 #include <base/buf.h>
 #include <stdint.h>
 
-/* Append the header for C-order data of that descr (e.g. "<f4") and shape. */
+/*
+ * Append the header for C-order data of that descr and shape.  descr is a plain
+ * one without its quotes ("<f4"), or a structure as Python prints it
+ * ("[('a', '<i4')]").
+ */
 void tasd_npy_header(struct tasd_buf *buf, const char *descr,
 	const uint64_t *shape, uint32_t ndim);
 
