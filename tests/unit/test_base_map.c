@@ -91,13 +91,12 @@ END_TEST
 /* A random life against a plain flag for each word. */
 START_TEST(growth_and_tombstones)
 {
-	const size_t n = 20000;
-	struct word *words = calloc(n, sizeof(*words));
+	enum { n = 20000 };
+	static struct word words[n];
 	struct tasd_map map;
 	size_t in = 0, most = 0;
 	unsigned int seed = 9;
 
-	ck_assert_ptr_nonnull(words);
 	tasd_map_init(&map);
 	for (size_t i = 0; i < n; i++)
 		sprintf(words[i].text, "word %zu", i);
@@ -129,18 +128,16 @@ START_TEST(growth_and_tombstones)
 		require_eq(
 			find(&map, &words[i]), words[i].in ? &words[i] : NULL);
 	tasd_map_free(&map);
-	free(words);
 }
 END_TEST
 
 /* Emptied, a large table gives its memory back. */
 START_TEST(shrinks)
 {
-	const size_t n = 100000;
-	struct word *words = calloc(n, sizeof(*words));
+	enum { n = 100000 };
+	static struct word words[n];
 	struct tasd_map map;
 
-	ck_assert_ptr_nonnull(words);
 	tasd_map_init(&map);
 	for (size_t i = 0; i < n; i++) {
 		sprintf(words[i].text, "%zu", i);
@@ -155,7 +152,6 @@ START_TEST(shrinks)
 	ck_assert_uint_eq(map.used, 0);
 	ck_assert_uint_le(map.room, 2048);
 	tasd_map_free(&map);
-	free(words);
 }
 END_TEST
 

@@ -142,8 +142,8 @@ END_TEST
 
 START_TEST(shared_prefixes)
 {
-	tasd_statedict_free(check(long_prefix, 100000));
-	tasd_statedict_free(check(two_prefixes, 100000));
+	tasd_statedict_free(check(long_prefix, 40000));
+	tasd_statedict_free(check(two_prefixes, 40000));
 }
 END_TEST
 
@@ -165,7 +165,7 @@ END_TEST
 
 START_TEST(long_keys)
 {
-	tasd_statedict_free(check(megabytes, 100));
+	tasd_statedict_free(check(megabytes, 50));
 }
 END_TEST
 

@@ -104,7 +104,8 @@ START_TEST(long_names_are_cut)
 	ck_assert_uint_eq(strlen(two), 255);
 	ck_assert_mem_eq(one, piece, 221);
 	ck_assert_mem_eq(one + 221, "%~", 2);
-	ck_assert_uint_eq(strspn(one + 223, "0123456789abcdef"), 32);
+	for (size_t i = 223; i < 255; i++)
+		ck_assert_ptr_nonnull(strchr("0123456789abcdef", one[i]));
 	ck_assert_str_ne(one, two);
 	free(one);
 	free(two);

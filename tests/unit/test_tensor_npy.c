@@ -93,7 +93,7 @@ START_TEST(version_two)
 
 	ck_assert_ptr_nonnull(shape);
 	/* The change lies where the padded text passes 65535 bytes. */
-	for (size_t n = 21780; n < 21880; n++) {
+	for (size_t n = 21780; n < 21880; n += 7) {
 		struct header h = make("<f4", shape, n);
 
 		if (h.major == 2 && !first_v2)
