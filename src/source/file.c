@@ -9,13 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static tasd_err file_pread(
-	struct tasd_source *source, void *out, size_t len, uint64_t offset)
+static tasd_err read_all(int fd, void *out, size_t len, uint64_t offset)
 {
 	char *at = out;
 
 	while (len > 0) {
-		ssize_t n = pread(source->fd, at, len, (off_t)offset);
+		ssize_t n = pread(fd, at, len, (off_t)offset);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -27,7 +26,29 @@ static tasd_err file_pread(
 		offset += (uint64_t)n;
 		len -= (size_t)n;
 	}
+	return 0;
+}
+
+static tasd_err file_preadv(struct tasd_source *source,
+	const struct tasd_span *spans, size_t nspans)
+{
+	tasd_err err = 0;
+
+	for (size_t i = 0; i < nspans && !err; i++)
+		err = read_all(source->fd, spans[i].out, spans[i].len,
+			spans[i].offset);
+	if (err)
+		return err;
 	return tasd_source_check(source) ? -EIO : 0;
+}
+
+static tasd_err file_pread(
+	struct tasd_source *source, void *out, size_t len, uint64_t offset)
+{
+	const struct tasd_span span = {
+		.offset = offset, .len = len, .out = out};
+
+	return file_preadv(source, &span, 1);
 }
 
 static void file_free(struct tasd_source *source)
@@ -39,6 +60,7 @@ static void file_free(struct tasd_source *source)
 
 static const struct tasd_source_ops file_ops = {
 	.pread = file_pread,
+	.preadv = file_preadv,
 	.free = file_free,
 };
 

@@ -32,6 +32,24 @@ tasd_err tasd_source_pread(
 	return source->ops->pread(source, out, len, offset);
 }
 
+tasd_err tasd_source_preadv(struct tasd_source *source,
+	const struct tasd_span *spans, size_t nspans)
+{
+	tasd_err err = 0;
+
+	for (size_t i = 0; i < nspans; i++) {
+		if (!tasd_range_fits(
+			    spans[i].offset, spans[i].len, source->size))
+			return -EIO;
+	}
+	if (source->ops->preadv && nspans > 0)
+		return source->ops->preadv(source, spans, nspans);
+	for (size_t i = 0; i < nspans && !err; i++)
+		err = tasd_source_pread(
+			source, spans[i].out, spans[i].len, spans[i].offset);
+	return err;
+}
+
 tasd_err tasd_source_check(const struct tasd_source *source)
 {
 	struct tasd_stamp now;
