@@ -57,7 +57,8 @@ struct tasd_node {
 	struct tasd_key key;	  /* within the nearest dict or list above */
 	uint64_t path_hash;	  /* of the names from the root: stable over
 				     runs, what st_ino is made of */
-	uint32_t order;		  /* position among the items of its dict */
+	uint32_t order;		  /* position among the items of its dict; a
+				     group's is that of its first member */
 	uint32_t index;		  /* position among its parent's children */
 	uint16_t name_len;
 	uint8_t kind; /* enum tasd_kind */
@@ -106,7 +107,11 @@ tasd_err tasd_statedict_add(struct tasd_statedict *sd, struct tasd_node *parent,
 
 /*
  * Split, name and index everything.  No node may be added afterwards.  After
- * it every name is unique in its directory and no key is lost.
+ * it every name is unique in its directory and no key is lost.  Of keys that
+ * print alike the first in the order of enum tasd_key_type, str last, has the
+ * plain name; the others end in "%:" and their type.
+ * -E2BIG: over the limit.  -EINVAL: a node with items is no directory.  The
+ * state dict can then only be freed.
  */
 tasd_err tasd_statedict_seal(struct tasd_statedict *sd, struct tasd_diag *diag);
 
@@ -141,7 +146,7 @@ void tasd_node_dotted(struct tasd_buf *buf, const struct tasd_node *node);
 struct tasd_statedict_totals {
 	uint64_t tensors; /* nodes of form TENSOR */
 	uint64_t bytes;	  /* of them all, ties counted once */
-	uint64_t nodes;
+	uint64_t nodes;	  /* below the root */
 };
 struct tasd_statedict_totals tasd_statedict_totals(
 	const struct tasd_statedict *sd);
