@@ -279,6 +279,15 @@ static bool holds_folder(const struct tasd_container *ctr)
 	       (ctr->nproblems == 0 || now.mtime_ns == was.mtime_ns);
 }
 
+/* A file beside the container's own, source 0, which is looked at always. */
+static bool holds_source(const struct tasd_container *ctr, uint32_t at)
+{
+	const struct tasd_source *source = ctr->sources[at];
+
+	return at == 0 || source->fd < 0 ||
+	       holds(ctr->dirfd, source->name, &source->stamp);
+}
+
 tasd_err tasd_container_check(
 	const struct tasd_container *ctr, const struct tasd_node *node)
 {
@@ -291,17 +300,18 @@ tasd_err tasd_container_check(
 	if (!ctr->name && ctr->nsources > 0 &&
 		!holds(ctr->dirfd, ctr->sources[0]->name, &ctr->stamp))
 		return -ESTALE;
-	if (!node || node->form != TASD_FORM_TENSOR)
+	if (!node) {
+		for (uint32_t i = 1; i < ctr->nsources; i++)
+			if (!holds_source(ctr, i))
+				return -ESTALE;
+		return 0;
+	}
+	if (node->form != TASD_FORM_TENSOR)
 		return 0;
 	tensor = node->tensor;
-	for (uint32_t i = 0; i < tensor->nextents; i++) {
-		uint32_t at = tasd_tensor_extents(tensor)[i].source;
-		const struct tasd_source *source = ctr->sources[at];
-
-		if (at > 0 && source->fd >= 0 &&
-			!holds(ctr->dirfd, source->name, &source->stamp))
+	for (uint32_t i = 0; i < tensor->nextents; i++)
+		if (!holds_source(ctr, tasd_tensor_extents(tensor)[i].source))
 			return -ESTALE;
-	}
 	return 0;
 }
 

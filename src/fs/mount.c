@@ -11,6 +11,20 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Does the mount show the folder fs->place.dirfd, and not just one file? */
+static bool shows_folder(const struct tasd_fs *fs)
+{
+	struct tasd_version *v;
+	bool shows;
+
+	if (!fs->root_face)
+		return true;
+	v = tasd_face_last(fs->root_face);
+	shows = !v || !v->files->only;
+	tasd_version_put(v);
+	return shows;
+}
+
 /* Would the mount show itself? Walk up from the mount point and compare. */
 static tasd_err check_outside(const struct tasd_fs *fs, struct tasd_diag *diag)
 {
@@ -21,8 +35,6 @@ static tasd_err check_outside(const struct tasd_fs *fs, struct tasd_diag *diag)
 	if (fd < 0)
 		return tasd_diag_set(diag, -errno, "%s: %s", fs->mountpoint,
 			strerror(errno));
-	if (strcmp(fs->place.name, ".") != 0)
-		return 0; /* one file: its folder is not shown */
 	if (fstat(fs->place.dirfd, &source) != 0 || fstat(fd, &at) != 0)
 		return -errno;
 	for (;;) {
@@ -102,10 +114,14 @@ tasd_err tasd_fs_new(const struct tasd_fs_options *options,
 				       options->mountpoint, strerror(errno));
 	if (!err)
 		err = tasd_place_open(options->source, &fs->place, diag);
-	if (!err)
-		err = check_outside(fs, diag);
+	if (!err && fs->options.root_folder && strcmp(fs->place.name, ".") != 0)
+		err = tasd_diag_set(diag, -EINVAL,
+			"%s: root=folder is for a folder, this is a file",
+			fs->place.path);
 	if (!err)
 		err = make_root(fs, diag);
+	if (!err && shows_folder(fs))
+		err = check_outside(fs, diag);
 	if (!err)
 		err = tasd_session_new(fs, diag);
 	if (err) {

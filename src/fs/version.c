@@ -29,16 +29,20 @@ void tasd_version_put(struct tasd_version *version)
 	free(version);
 }
 
-/* The container's own files as a folder, for .tasd/files. */
+/*
+ * The container's own files as a folder, for .tasd/files: one file when it is
+ * one, else the folder that its files are in.
+ */
 static tasd_err make_files(
 	const struct tasd_container *ctr, struct tasd_library **ret)
 {
+	const char *only = ctr->nsources > 1 ? NULL : ctr->name;
 	cleanup_fd int fd = fcntl(ctr->dirfd, F_DUPFD_CLOEXEC, 3);
 	tasd_err err;
 
 	if (fd < 0)
 		return -errno;
-	err = tasd_library_new(fd, ctr->name, false, false, ret);
+	err = tasd_library_new(fd, only, false, false, ret);
 	if (!err)
 		fd = -1; /* the library's now */
 	return err;

@@ -73,7 +73,8 @@ void tasd_container_put(struct tasd_container *ctr);
 
 /*
  * Does its place still hold what was read?  Looks at the container's own file
- * and, with node, at the files that node's bytes are in; without, at all.
+ * and, with node, at the files that node's bytes are in (none for a
+ * directory); with NULL, at every file.
  * 0: yes.  -ESTALE: changed, replaced or gone.
  */
 tasd_err tasd_container_check(
