@@ -22,18 +22,18 @@ enum tasd_pkl_type {
 	TASD_PKL_NONE,
 	TASD_PKL_FALSE,
 	TASD_PKL_TRUE,
-	TASD_PKL_INT,	    /* fits 64 bits: i */
-	TASD_PKL_LONG,	    /* does not: text, two's complement, little-endian,
+	TASD_PKL_INT,       /* fits 64 bits: i */
+	TASD_PKL_LONG,      /* does not: text, two's complement, little-endian,
 			       no byte more than it takes */
-	TASD_PKL_FLOAT,	    /* f */
-	TASD_PKL_STR,	    /* text: UTF-8, a lone surrogate as three bytes */
-	TASD_PKL_BYTES,	    /* text */
+	TASD_PKL_FLOAT,     /* f */
+	TASD_PKL_STR,       /* text: UTF-8, a lone surrogate as three bytes */
+	TASD_PKL_BYTES,     /* text */
 	TASD_PKL_BYTEARRAY, /* text */
-	TASD_PKL_TUPLE,	    /* seq */
-	TASD_PKL_LIST,	    /* seq */
-	TASD_PKL_SET,	    /* seq: the first of equal items */
+	TASD_PKL_TUPLE,     /* seq */
+	TASD_PKL_LIST,      /* seq */
+	TASD_PKL_SET,       /* seq: the first of equal items */
 	TASD_PKL_FROZENSET, /* seq */
-	TASD_PKL_DICT,	    /* map */
+	TASD_PKL_DICT,      /* map */
 	TASD_PKL_GLOBAL,    /* global: a class or function, never looked up */
 	TASD_PKL_OBJECT,    /* object: what a call would have made */
 	TASD_PKL_PERSID,    /* pid: names something outside the stream */
@@ -44,8 +44,8 @@ enum tasd_pkl_how {
 	TASD_PKL_REDUCE = 1, /* callable(*args) */
 	TASD_PKL_NEWOBJ,     /* callable.__new__(callable, *args) */
 	TASD_PKL_NEWOBJ_EX,  /* the same with keyword arguments */
-	TASD_PKL_INST,	     /* protocol 0: an instance of a named class */
-	TASD_PKL_OBJ,	     /* protocol 1: the same, the class on the stack */
+	TASD_PKL_INST,       /* protocol 0: an instance of a named class */
+	TASD_PKL_OBJ,        /* protocol 1: the same, the class on the stack */
 };
 
 enum tasd_pkl_flag {
@@ -84,9 +84,9 @@ struct tasd_pkl_global {
 	uint32_t module_len;
 	uint32_t name_len;
 	uint64_t count; /* how often the stream names it */
-	uint32_t ext;	/* an extension registry code, else 0; then module is
+	uint32_t ext;   /* an extension registry code, else 0; then module is
 			   empty and name says "extension N" */
-	bool safe;	/* torch's own safe loader allows it */
+	bool safe;      /* torch's own safe loader allows it */
 };
 
 /* What few objects have. */
@@ -98,15 +98,15 @@ struct tasd_pkl_more {
 };
 
 struct tasd_pkl_object {
-	struct tasd_pkl *callable; /* GLOBAL, OBJECT or PERSID */
-	struct tasd_pkl *args;	   /* a tuple */
+	struct tasd_pkl *callable;  /* GLOBAL, OBJECT or PERSID */
+	struct tasd_pkl *args;      /* a tuple */
 	struct tasd_pkl_more *more; /* NULL: nothing of it */
 };
 
 /* One value. */
 struct tasd_pkl {
-	uint32_t id; /* position in order of making, < nvalues of the graph:
-			an index for side tables of whoever walks it */
+	uint32_t id;  /* position in order of making, < nvalues of the graph:
+			 an index for side tables of whoever walks it */
 	uint8_t type; /* enum tasd_pkl_type */
 	uint8_t how;  /* enum tasd_pkl_how, of an OBJECT */
 	uint8_t flags;
@@ -126,7 +126,7 @@ struct tasd_pkl {
 };
 
 struct tasd_pickle {
-	const struct tasd_pkl *root; /* NULL when reading failed */
+	const struct tasd_pkl *root;      /* NULL when reading failed */
 	struct tasd_pkl_global **globals; /* in order of first appearance */
 	uint32_t nglobals;
 	uint32_t nunsafe; /* of them */

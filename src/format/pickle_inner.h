@@ -15,6 +15,12 @@ struct tasd_pkl_slot {
 	uint32_t index; /* into its pairs or items */
 };
 
+/* A compound key that waits for the canonical ids of its parts. */
+struct tasd_pkl_todo {
+	const struct tasd_pkl *value;
+	uint32_t next;
+};
+
 struct tasd_pkl_keys {
 	struct tasd_pkl_slot *slots;
 	size_t room; /* a power of two, or 0 */
@@ -22,6 +28,8 @@ struct tasd_pkl_keys {
 	uint32_t *canon; /* by value id: what equal keys share; 0: not known */
 	size_t canon_room;
 	struct tasd_map interned; /* of struct tasd_pkl_rep */
+	struct tasd_pkl_todo *work;
+	size_t work_room;
 };
 
 struct tasd_pkl_memo {
@@ -37,7 +45,8 @@ struct tasd_pkl_machine {
 	struct tasd_diag *diag;
 	uint64_t op_at; /* offset of the opcode that runs */
 	uint8_t op;
-	bool done; /* STOP was met */
+	bool done;          /* STOP was met */
+	uint64_t frame_end; /* of the last FRAME */
 
 	size_t limit;
 	size_t heap; /* of it: in arrays outside the arena */
@@ -69,8 +78,13 @@ __attribute__((format(printf, 2, 3))) tasd_err tasd_pkl_fail(
 	struct tasd_pkl_machine *m, const char *format, ...);
 tasd_err tasd_pkl_fail_room(struct tasd_pkl_machine *m);
 /* Grow *array to at least need elements of width bytes, within the limit. */
-tasd_err tasd_pkl_grow(struct tasd_pkl_machine *m, void *array,
-	size_t *room, size_t need, size_t width);
+tasd_err tasd_pkl_grow(struct tasd_pkl_machine *m, void *array, size_t *room,
+	size_t need, size_t width);
+/* Free such an array. */
+void tasd_pkl_shrink(
+	struct tasd_pkl_machine *m, void *array, size_t room, size_t width);
+/* Count a new entry of a hash map against the limit. */
+tasd_err tasd_pkl_charge_map(struct tasd_pkl_machine *m);
 /* The allocator of the graph; NULL at the limit. */
 void *tasd_pkl_alloc(struct tasd_pkl_machine *m, size_t size);
 tasd_err tasd_pkl_new(struct tasd_pkl_machine *m, enum tasd_pkl_type type,
@@ -108,7 +122,6 @@ tasd_err tasd_pkl_need(struct tasd_pkl_machine *m, size_t n);
 tasd_err tasd_pkl_mark(struct tasd_pkl_machine *m, size_t *ret_at);
 tasd_err tasd_pkl_memo_put(struct tasd_pkl_machine *m, uint64_t index);
 tasd_err tasd_pkl_memo_get(struct tasd_pkl_machine *m, uint64_t index);
-tasd_err tasd_pkl_memo_free(struct tasd_pkl_machine *m);
 tasd_err tasd_pkl_op_mark(struct tasd_pkl_machine *m, unsigned int arg);
 tasd_err tasd_pkl_op_pop(struct tasd_pkl_machine *m, unsigned int arg);
 tasd_err tasd_pkl_op_pop_mark(struct tasd_pkl_machine *m, unsigned int arg);
@@ -159,10 +172,10 @@ tasd_err tasd_pkl_map_put(struct tasd_pkl_machine *m, struct tasd_pkl *owner,
 	struct tasd_pkl_map *map, struct tasd_pkl *key, struct tasd_pkl *value);
 tasd_err tasd_pkl_set_add(struct tasd_pkl_machine *m, struct tasd_pkl *owner,
 	struct tasd_pkl *item);
-tasd_err tasd_pkl_map_reserve(struct tasd_pkl_machine *m,
-	struct tasd_pkl_map *map, uint64_t more);
-tasd_err tasd_pkl_seq_reserve(struct tasd_pkl_machine *m,
-	struct tasd_pkl_seq *seq, uint64_t more);
+tasd_err tasd_pkl_map_reserve(
+	struct tasd_pkl_machine *m, struct tasd_pkl_map *map, uint64_t more);
+tasd_err tasd_pkl_seq_reserve(
+	struct tasd_pkl_machine *m, struct tasd_pkl_seq *seq, uint64_t more);
 void tasd_pkl_keys_free(struct tasd_pkl_keys *keys);
 
 #endif
