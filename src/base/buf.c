@@ -30,7 +30,7 @@ static bool grow(struct tasd_buf *buf, size_t more)
 		return true;
 	room = buf->room ? buf->room : 128;
 	while (room < need)
-		room = room > need / 2 ? need : room * 2;
+		room = room > SIZE_MAX / 2 ? need : room * 2;
 	bytes = realloc(buf->bytes, room);
 	if (!bytes) {
 		buf->err = -ENOMEM;

@@ -14,46 +14,69 @@ static bool is_control(unsigned char c)
 	return c < 0x20 || c == 0x7f;
 }
 
+/* How the character at text prints: *ret_need bytes, from *ret_used of text;
+ * true when it prints as it is. */
+static bool prints_plain(
+	const char *text, size_t left, size_t *ret_need, size_t *ret_used)
+{
+	size_t n = tasd_utf8_next(text, left);
+	unsigned char c = (unsigned char)text[0];
+
+	/* U+0080..U+009F are control characters in two bytes. */
+	if (n == 0 || is_control(c) ||
+		(n == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0)) {
+		*ret_need = 4;
+		*ret_used = 1;
+		return false;
+	}
+	*ret_need = *ret_used = n;
+	return true;
+}
+
+static bool fits_whole(const char *text, size_t len, size_t room)
+{
+	size_t total = 0;
+
+	for (size_t at = 0; at < len && total <= room;) {
+		size_t need, used;
+
+		prints_plain(text + at, len - at, &need, &used);
+		total += need;
+		at += used;
+	}
+	return total <= room;
+}
+
 char *tasd_print_bytes(char *out, size_t size, const char *bytes, size_t len)
 {
 	static const char hex[] = "0123456789abcdef";
 	static const char more[] = "...";
-	size_t at = 0, used = 0;
+	size_t at = 0, used = 0, need = 0, taken = 0;
+	bool whole;
 
 	if (size == 0)
 		return out;
-	while (at < len) {
-		size_t n = tasd_utf8_next(bytes + at, len - at);
-		bool plain = n > 0 && !is_control((unsigned char)bytes[at]);
-		size_t need = plain ? n : 4;
+	whole = fits_whole(bytes, len, size - 1);
+	for (; at < len; at += taken, used += need) {
+		bool plain = prints_plain(bytes + at, len - at, &need, &taken);
+		unsigned char c = (unsigned char)bytes[at];
 
-		/* U+0080..U+009F are control characters in two bytes. */
-		if (n == 2 && (unsigned char)bytes[at] == 0xc2 &&
-			(unsigned char)bytes[at + 1] < 0xa0) {
-			plain = false;
-			n = 1;
-			need = 4;
-		}
-		if (used + need + sizeof(more) > size) {
+		if (!whole && used + need + sizeof(more) > size) {
 			size_t room = size - used - 1;
+			size_t n = room < 3 ? room : 3;
 
-			n = room < 3 ? room : 3;
 			memcpy(out + used, more, n);
 			used += n;
 			break;
 		}
 		if (plain) {
-			memcpy(out + used, bytes + at, n);
-			at += n;
-		} else {
-			unsigned char c = (unsigned char)bytes[at++];
-
-			out[used] = '\\';
-			out[used + 1] = 'x';
-			out[used + 2] = hex[c >> 4];
-			out[used + 3] = hex[c & 15];
+			memcpy(out + used, bytes + at, taken);
+			continue;
 		}
-		used += need;
+		out[used] = '\\';
+		out[used + 1] = 'x';
+		out[used + 2] = hex[c >> 4];
+		out[used + 3] = hex[c & 15];
 	}
 	out[used] = '\0';
 	return out;

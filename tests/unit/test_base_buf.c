@@ -32,13 +32,19 @@ START_TEST(grows)
 {
 	struct tasd_buf buf = TASD_BUF_EMPTY;
 	struct tasd_buf count = tasd_buf_counting();
+	size_t grown = 0;
 
 	for (unsigned int i = 0; i < 20000; i++) {
+		size_t room = buf.room;
+
 		tasd_buf_char(&buf, (char)(i % 127));
+		grown += buf.room != room;
 		tasd_buf_char(&count, (char)(i % 127));
 	}
 	ck_assert_uint_eq(buf.len, 20000);
 	ck_assert_uint_eq(count.len, 20000);
+	/* By doubling, not a byte a time. */
+	ck_assert_uint_lt(grown, 16);
 	for (unsigned int i = 0; i < 20000; i++)
 		require_eq(buf.bytes[i], i % 127);
 	tasd_buf_free(&buf);
