@@ -115,9 +115,9 @@ def end_descendants():
         for pid in alive:
             with contextlib.suppress(OSError):
                 with open(f"/proc/{pid}/cmdline", "rb") as f:
-                    text = f.read().replace(b"\0", b" ").decode(errors="replace")
+                    words = f.read().split(b"\0")
                 if f"{pid}" not in (n.split()[0] for n in names):
-                    names.append(f"{pid} {text}")
+                    names.append(f"{pid} {b' '.join(words)!r}")
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
     return names
@@ -282,8 +282,8 @@ class Board:
             self.done += 1
             self.counts[word] += 1
             note = ""
-            if word == "skip":
-                note = "  " + output.strip().splitlines()[-1] if output.strip() else ""
+            if word == "skip" and output.strip():
+                note = "  " + output.strip().splitlines()[-1]
             print(f"[{self.done}/{self.total}] {word:6} {case.name}"
                   f"  {seconds:.1f} s{note}", flush=True)
             if word == "FAILED":

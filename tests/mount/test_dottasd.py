@@ -161,7 +161,8 @@ def test_npy(t):
         whole = read(path)
         for offset, length in ((0, 10), (60, 20), (127, 2), (100, size),
                                (size - 1, 10), (size, 10), (size + 9, 1)):
-            assert os.pread(fd, length, offset) == whole[offset:offset + length]
+            got = os.pread(fd, length, offset)
+            assert got == whole[offset:offset + length], (offset, length)
         os.close(fd)
 
 

@@ -118,7 +118,8 @@ def test_other_repositories(t):
             "past.safetensors": "../../blobs/../secret",
             "up.safetensors": "../../secret",
             "absolute.safetensors": other,
-            "blobs": "../../blobs", "deep.safetensors": "../../blobs/x/../../secret"}
+            "blobs": "../../blobs",
+            "deep.safetensors": "../../blobs/x/../../secret"}
     for name, target in rows.items():
         os.symlink(target, os.path.join(snapshot, name))
     os.symlink(other, os.path.join(root, REPO, "blobs/chain"))

@@ -79,7 +79,7 @@ def test_two_faces(t):
         shard = m / "sharded/model-00002-of-00002.safetensors.tasd"
         assert set(leaves(shard)) == {"y"}
         for name in ("README.md", "empty", "void", "runs", "big.bin",
-                     "nothing", "broken.safetensors", "", "runs/1",
+                     "nothing", "broken.safetensors", "runs/1",
                      "model.safetensors.tasd", "model.safetensor"):
             with fails(errno.ENOENT, errno.EINVAL, errno.EIO, errno.ENOTSUP,
                        errno.ENOTDIR, errno.EBADMSG):
@@ -92,10 +92,9 @@ def test_faces_both(t):
     """faces=both lists each face beside its container, and only there."""
     top = library(t)
     with t.mount(top, "faces=both") as m:
+        # A link to a container is one too, by its own name.
         assert set(os.listdir(m.path)) == set(os.listdir(top)) | {
-            "model.safetensors.tasd", "sharded.tasd", "latest.tasd"} or \
-            set(os.listdir(m.path)) == set(os.listdir(top)) | {
-            "model.safetensors.tasd", "sharded.tasd"}, os.listdir(m.path)
+            "model.safetensors.tasd", "sharded.tasd", "latest.tasd"}
         assert set(os.listdir(m / "runs/1")) == {
             "step-10.safetensors", "step-10.safetensors.tasd"}
         assert "model.safetensors.index.json.tasd" in os.listdir(m / "sharded")
@@ -103,7 +102,8 @@ def test_faces_both(t):
         assert set(os.listdir(m / "model.safetensors.tasd")) == {"a", "b"}
         # A scan looks through them.
         found = t.run("find", m.path, "-name", "w").stdout.split()
-        assert len(found) == 2, found
+        assert {m / "model.safetensors.tasd/a/w",
+                m / "runs/1/step-10.safetensors.tasd/a/w"} <= set(found)
 
 
 @test()
@@ -137,7 +137,7 @@ def test_copies(t):
         equal_trees(top, t.path("tar"), resolution=10**9)
         st.put(t.path("rsync/stale"), b"to be deleted")
         t.run("rsync", "-a", "--delete", m.path + "/", t.path("rsync") + "/")
-        equal_trees(top, t.path("rsync"))
+        equal_trees(top, t.path("rsync"), resolution=10**9)
         # Nothing more to do, neither way.
         for a, b in ((m.path, t.path("rsync")), (top, m.path)):
             out = t.run("rsync", "-ain", "--no-perms", "--omit-dir-times",

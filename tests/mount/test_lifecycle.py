@@ -44,10 +44,9 @@ def test_background(t):
         detach(at)
         raise
     assert not mounted(at)
-    # A zombie that we adopted counts as ended.
+    # It has ended; the supervisor has yet to collect it.
     with open(f"/proc/{pid}/stat") as f:
         assert f.read().rsplit(")", 1)[1].split()[0] == "Z"
-    os.waitpid(pid, 0)
     assert os.listdir(at) == []
 
 
@@ -100,8 +99,10 @@ def test_killed(t):
     m.process.kill()
     m.process.wait()
     m.alive = False
-    for call in (lambda: os.stat(m.path), lambda: os.listdir(m.path),
-                 lambda: os.open(m / "small", os.O_RDONLY)):
+    # Attributes that the kernel holds it may still tell; nothing else.
+    for call in (lambda: os.stat(m / "nothing"), lambda: os.listdir(m.path),
+                 lambda: os.open(m / "small", os.O_RDONLY),
+                 lambda: os.getxattr(m / "w", "user.tasd.kind")):
         with fails(errno.ENOTCONN):
             call()
 
@@ -166,11 +167,17 @@ def test_busy(t):
     source = source_of(t)
     m = t.mount(source)
     fd = os.open(m / "w", os.O_RDONLY)
+    # A program started anew: one that has changed its user cannot be seen.
+    user = subprocess.Popen(["sleep", "100"], stdin=fd)
+    os.close(fd)
     done = t.tasdfs("umount", m.path, check=False)
     assert done.returncode == 1, done
     assert len(done.stderr.splitlines()) == 1 and "busy" in done.stderr
-    assert str(os.getpid()) in done.stderr, done.stderr
+    assert str(user.pid) in done.stderr, done.stderr
     assert mounted(m.path) and read(m / "small") == b"12345"
+    fd = os.open(m / "w", os.O_RDONLY)
+    user.kill()
+    user.wait()
     t.tasdfs("umount", "-l", m.path)
     assert not mounted(m.path)
     m.alive = False
@@ -301,6 +308,14 @@ def test_no_privilege_is_asked(t):
         assert done.returncode != 0, "a 0600 file was shown to another user"
 
 
+def stopped(pid):
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/stat") as f:
+            if f.read().rsplit(")", 1)[1].split()[0] != "T":
+                return False
+    return True
+
+
 @test(flavours=("plain",))
 def test_stopped_server(t):
     """While the server is stopped, readers wait and can be killed."""
@@ -308,6 +323,7 @@ def test_stopped_server(t):
     with t.mount(source, "mode=direct") as m:
         fd = os.open(m / "w", os.O_RDONLY)
         os.kill(m.pid, signal.SIGSTOP)
+        until(lambda: stopped(m.pid), 5, "all its threads have stopped")
         try:
             reader = subprocess.Popen(["cat", m / "small"],
                                       stdout=subprocess.DEVNULL)

@@ -144,7 +144,8 @@ def test_tensor_attributes(t):
     """Every dtype: kind, key, dtype, shape, nbytes, source; a listed set."""
     tensors = [(f"t.{d}", d, [2, 8], st.pattern(2 * bits, seed=i))
                for i, (d, bits) in enumerate(st.BITS.items())]
-    tensors += [("scalar", "F32", [], st.f32(0.5)), ("empty", "F16", [3, 0], b"")]
+    tensors += [("scalar", "F32", [], st.f32(0.5)),
+                ("empty", "F16", [3, 0], b"")]
     source = st.write(t.path("d.safetensors"), tensors)
     start = len(st.build(tensors)) - sum(len(x[3]) for x in tensors)
     with t.mount(source) as m:
@@ -193,7 +194,8 @@ def test_root_attributes(t):
         folder = m / ".tasd/meta"
         for name in ("format", "step", "empty", "naïve", "big", "medium",
                      "fits", "nul"):
-            assert read(os.path.join(folder, name)) == meta[name].encode(), name
+            got = read(os.path.join(folder, name))
+            assert got == meta[name].encode(), name
         assert read(os.path.join(folder, "a%2Fb")) == b"slash"
         assert len(os.listdir(folder)) == len(meta)
         assert all(len(os.fsencode(n)) <= 255 for n in os.listdir(folder))

@@ -117,7 +117,7 @@ def test_names(t):
                 with fails(errno.ENOENT):
                     os.lstat(os.path.join(base, name))
             for size in (256, 1000, 4000):
-                with fails(errno.ENAMETOOLONG):
+                with fails(errno.ENAMETOOLONG, errno.ENOENT):
                     os.lstat(os.path.join(base, b"x" * size))
             with fails(errno.ENAMETOOLONG):
                 os.lstat(os.path.join(base, b"x/" * 3000))
@@ -154,7 +154,7 @@ def test_attributes(t):
                 value = os.getxattr(path, name)
                 code = name.encode()
                 assert libc.getxattr(raw, code, None, 0) == len(value)
-                if value:
+                if len(value) > 1:  # a size of 0 asks for the size
                     out = ctypes.create_string_buffer(len(value))
                     assert libc.getxattr(raw, code, out, len(value) - 1) == -1
                     assert ctypes.get_errno() == errno.ERANGE

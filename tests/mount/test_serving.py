@@ -202,9 +202,14 @@ def test_copies(t):
             with opened(path) as fd, opened(
                     target, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as out:
                 if name == "cfr":
-                    # cp asks for far more than there is.
-                    while os.copy_file_range(fd, out, 1 << 40):
-                        pass
+                    # cp asks for far more than there is.  Between two file
+                    # systems the kernel refuses it, and cp reads instead.
+                    try:
+                        while os.copy_file_range(fd, out, 1 << 40):
+                            pass
+                    except OSError as error:
+                        assert error.errno == errno.EXDEV, error
+                        continue
                 elif name == "sendfile":
                     at = 0
                     while n := os.sendfile(out, fd, at, 1 << 20):
@@ -217,17 +222,14 @@ def test_copies(t):
                     os.close(r)
                     os.close(w)
             assert read(target) == want, (name, path)
-        with opened(path) as fd, opened(
-                t.path("part"), os.O_RDWR | os.O_CREAT | os.O_TRUNC) as out:
-            n = os.copy_file_range(fd, out, 5000, 4099, 0)
-            assert read(t.path("part")) == want[4099:4099 + n] and n > 0
-        t.run("cp", "--reflink=auto", "--sparse=always", path, t.path("cp"))
-        assert read(t.path("cp")) == want
-        t.run("dd", "if=" + path, "of=" + t.path("dd"), "bs=777k",
+        to = t.path(f"copy{i}")
+        t.run("cp", "--reflink=auto", "--sparse=always", path, to + "cp")
+        assert read(to + "cp") == want
+        t.run("dd", "if=" + path, "of=" + to + "dd", "bs=777k",
               "iflag=fullblock")
-        assert read(t.path("dd")) == want
-        shutil.copyfile(path, t.path("py"))
-        assert os.path.getsize(t.path("py")) == size
+        assert read(to + "dd") == want
+        shutil.copyfile(path, to + "py")
+        assert os.path.getsize(to + "py") == size
 
 
 @test(modes=MODES, users=USERS)
@@ -348,7 +350,7 @@ def test_small_calls(t):
             os.fdatasync(fd)
             for request in (0x5401, 0x80086601, 0, 0xFFFFFFFF, 0xC0FF5400):
                 with fails(errno.ENOTTY, errno.ENOSYS, errno.EINVAL):
-                    fcntl.ioctl(fd, request, bytes(64))
+                    fcntl.ioctl(fd, request, bytearray(1 << 14))
             with fails(errno.ENOTTY):
                 fcntl.ioctl(fd, 0x5401, bytes(64))  # TCGETS, as isatty asks
             with fails(errno.EBADF, errno.EROFS, errno.EOPNOTSUPP):

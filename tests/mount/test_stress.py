@@ -168,10 +168,8 @@ def test_names_change(t):
         count = 0
         while time.monotonic() < end:
             name = f"step{count}"
-            st.write(os.path.join(folder, "." + name),
-                     [st.u8("w", name.encode())])
-            os.rename(os.path.join(folder, "." + name),
-                      os.path.join(folder, name))
+            st.write(t.path("new"), [st.u8("w", name.encode())])
+            os.rename(t.path("new"), os.path.join(folder, name))
             if count > 8:
                 os.unlink(os.path.join(folder, f"step{count - 8}"))
             count += 1

@@ -79,7 +79,8 @@ def test_indexes(t):
             "proc": "/proc/self/mem", "nul": "a\0b.safetensors",
             "empty": "", "dot": ".", "parent": "..", "slash": "/",
             "long": "x/" * 3000, "trailing": "sub/",
-            "proc link": "p/o.safetensors", "self": "model.safetensors.index.json"}
+            "proc link": "p/o.safetensors",
+            "self": "model.safetensors.index.json"}
     for i, (what, name) in enumerate(rows.items()):
         folder = t.mkdir(f"set{i}")
         os.mkdir(os.path.join(folder, "sub"))

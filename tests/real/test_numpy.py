@@ -88,6 +88,7 @@ def test_f32(t):
             # Zeros keep their sign.
             assert (numpy.signbit(got) == numpy.signbit(want))[
                 want == 0].all(), dtype
+            del got  # a map keeps the mount busy
 
 
 @test(modes=MODES, users=USERS)
@@ -106,6 +107,7 @@ def test_raw(t):
         for mode in ("r", "c"):
             mapped = numpy.memmap(path, "<f4", mode, shape=(500, 1000))
             assert (mapped == want).all() and mapped[7, 9] == want[7, 9]
+            del mapped
         shape = json.loads(xattr(path, "shape"))
         assert numpy.memmap(path, xattr(path, "dtype"), "r").reshape(
             shape).sum() == want.sum()
@@ -119,7 +121,7 @@ def test_index_msgpack(t):
     sources = [os.path.join(t.data, "safetensors", n) for n in os.listdir(
         os.path.join(t.data, "safetensors")) if not n.endswith(".json")]
     sources.append(st.write(t.path("s"), every_dtype() + [
-        st.u8(k, b"1") for k in ("", "é\0", "x" * 70000, "..", "a/b")],
+        st.u8(k, b"1") for k in ("", "é\0", "x" * 60000, "..", "a/b")],
         {"long": "y" * 70000, "nul": "\0"}))
     broken = t.mkdir("broken")
     st.write_index(broken, {"gone": "nowhere.safetensors"})

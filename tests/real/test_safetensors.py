@@ -40,7 +40,7 @@ def tensors(seed=1):
             for i, kind in enumerate(["float32", "float64", "float16"] * 4)} \
         | {"ids": rng.integers(0, 99, (7, 3)), "mask": numpy.array([True]),
            "none": numpy.zeros((0, 4), "float32"),
-           "scalar": numpy.float32(2.5).reshape(())}
+           "scalar": numpy.array(2.5, "float32")}
 
 
 def same(a, b):
@@ -156,6 +156,7 @@ def test_published_model(t):
             mapped = numpy.memmap(found[name], value.dtype, "r",
                                   shape=value.shape)
             assert (mapped == value).all(), name
+            del mapped
             flat = m / ".tasd/npy/" + name.replace(".", "/") + ".npy"
             assert (numpy.load(flat, mmap_mode="r") == value).all(), name
     with t.mount(source, "root=folder") as m:

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -45,7 +46,7 @@ def spec_of(function):
 
 
 class Mount:
-    """A mounted source.  Use as a context manager, or let the test's end do."""
+    """A mounted source: a context manager, or ended with the test."""
 
     def __init__(self, path, line, process, log, context):
         self.path, self.line, self.process = path, line, process
@@ -251,8 +252,8 @@ class Context:
 def xattr(path, name):
     """A user.tasd.* value as text; None when there is none."""
     try:
-        return os.getxattr(path, PREFIX + name,
-                           follow_symlinks=False).decode("utf-8", "surrogateescape")
+        value = os.getxattr(path, PREFIX + name, follow_symlinks=False)
+        return value.decode("utf-8", "surrogateescape")
     except OSError as error:
         if error.errno == errno.ENODATA:
             return None
@@ -384,7 +385,7 @@ def mounted(path):
 
 def unescape(text):
     """A field of mountinfo, with its octal escapes undone."""
-    return text.encode().decode("unicode_escape").encode("latin-1").decode()
+    return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), text)
 
 
 def copy_tree(source, target):

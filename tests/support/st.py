@@ -1,4 +1,4 @@
-"""Safetensors files and sets, written from the public description of the format.
+"""Safetensors files and sets, from the public description of the format.
 
 A tensor is (name, dtype, shape, bytes); dtype is the format's own spelling.
 """
