@@ -8,15 +8,19 @@
  * buffers.  At a byte it refuses, yajl still gets all that stands before it, so
  * events and yajl's own complaints come in the order of the text.
  *
+ * yajl starts over at the beginning of a token with every piece of it, so a
+ * string that goes on in the next chunk is held back until it is complete.
+ *
  * Invariant: yajl never sees a byte the scanner has not passed.
  */
+#include <base/buf.h>
 #include <base/json.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
-/* yajl holds a string up to three times while it puts its pieces together. */
+/* A string is in memory up to three times: held, in yajl, at the caller's. */
 #define STRING_MAX ((size_t)16 << 20)
 #define TOKEN_MAX  ((size_t)64 << 10)
 
@@ -44,7 +48,9 @@ struct tasd_json {
 	locale_t plain; /* "C": numbers do not depend on the user's locale */
 	unsigned int max_depth;
 	unsigned int depth;
-	uint64_t at; /* where in the file the next chunk begins */
+	uint64_t at;          /* where in the file the next chunk begins */
+	uint64_t given;       /* where what yajl gets next begins */
+	struct tasd_buf held; /* the beginning of a string that goes on */
 	struct scanner scan;
 	tasd_err err;       /* sticky */
 	const char *reason; /* why we, not yajl or the caller, stopped it */
@@ -175,14 +181,24 @@ static const char *scan_byte(struct scanner *s, unsigned char c)
 	}
 }
 
-/* Bytes of this chunk that may go to yajl; less than len: *ret_reason. */
-static size_t scan(struct scanner *s, const unsigned char *bytes, size_t len,
-	const char **ret_reason)
+/* What the scanner found in a chunk. */
+struct scanned {
+	size_t good;        /* bytes that yajl may see */
+	const char *reason; /* why not all of them; else NULL */
+	size_t closed;      /* the end of the string that was open, or 0 */
+	size_t opened;      /* the start of the string that is open at the
+			       end: 0 for one that was so before */
+};
+
+static struct scanned scan(
+	struct scanner *s, const unsigned char *bytes, size_t len)
 {
+	struct scanned out = {0};
 	size_t at = 0;
 
 	while (at < len) {
 		size_t from = at;
+		bool outside = s->place == OUTSIDE;
 
 		if (s->place == STRING && !s->tails && !s->high)
 			while (at < len && bytes[at] >= 0x20 &&
@@ -190,20 +206,26 @@ static size_t scan(struct scanner *s, const unsigned char *bytes, size_t len,
 				bytes[at] != '\\')
 				at++;
 		if (at < len) {
-			*ret_reason = scan_byte(s, bytes[at]);
-			if (*ret_reason)
-				return at;
+			out.reason = scan_byte(s, bytes[at]);
+			if (out.reason)
+				break;
 			at++;
 		}
-		if (s->place == OUTSIDE)
+		if (s->place == OUTSIDE) {
+			if (!outside && out.closed == 0)
+				out.closed = at;
 			continue;
+		}
+		if (outside)
+			out.opened = from;
 		s->run += at - from;
 		if (s->run > STRING_MAX) {
-			*ret_reason = "string longer than 16 MiB";
-			return at - 1;
+			out.reason = "string longer than 16 MiB";
+			break;
 		}
 	}
-	return len;
+	out.good = at;
+	return out;
 }
 
 /* The callbacks give yajl 1 to go on, 0 to stop. */
@@ -354,6 +376,7 @@ void tasd_json_free(struct tasd_json *json)
 		return;
 	if (json->yajl)
 		yajl_free(json->yajl);
+	tasd_buf_free(&json->held);
 	if (json->plain != (locale_t)0)
 		freelocale(json->plain);
 	free(json);
@@ -361,7 +384,7 @@ void tasd_json_free(struct tasd_json *json)
 
 void tasd_json_starts_at(struct tasd_json *json, uint64_t offset)
 {
-	json->at = offset;
+	json->at = json->given = offset;
 }
 
 static tasd_err refuse(struct tasd_json *json, struct tasd_diag *diag,
@@ -402,29 +425,61 @@ static tasd_err stopped(struct tasd_json *json, struct tasd_diag *diag,
 	return json->err;
 }
 
+static tasd_err give(struct tasd_json *json, const void *bytes, size_t len,
+	struct tasd_diag *diag)
+{
+	yajl_status status = yajl_parse(json->yajl, bytes, len);
+	size_t used;
+
+	if (status == yajl_status_ok) {
+		json->given += len;
+		return 0;
+	}
+	/* The byte yajl stumbled over is the last one it took. */
+	used = yajl_get_bytes_consumed(json->yajl);
+	return stopped(json, diag, status, json->given + (used ? used - 1 : 0));
+}
+
+static tasd_err give_held(struct tasd_json *json, struct tasd_diag *diag)
+{
+	tasd_err err = tasd_buf_err(&json->held);
+
+	if (!err)
+		err = give(json, json->held.bytes, json->held.len, diag);
+	json->held.len = 0;
+	return err;
+}
+
 tasd_err tasd_json_push(struct tasd_json *json, const char *bytes, size_t len,
 	struct tasd_diag *diag)
 {
-	const unsigned char *text = (const unsigned char *)bytes;
-	const char *reason = NULL;
-	yajl_status status;
-	size_t good;
+	struct scanned s;
+	size_t from = 0, to;
+	bool in_string;
+	tasd_err err = 0;
 
 	if (json->err)
 		return json->err;
-	good = scan(&json->scan, text, len, &reason);
-	status = yajl_parse(json->yajl, text, good);
-	if (status != yajl_status_ok) {
-		size_t used = yajl_get_bytes_consumed(json->yajl);
-
-		/* The byte yajl stumbled over is the last one it took. */
-		return stopped(
-			json, diag, status, json->at + (used ? used - 1 : 0));
+	s = scan(&json->scan, (const unsigned char *)bytes, len);
+	in_string = json->scan.place != OUTSIDE && !s.reason;
+	if (json->held.len) {
+		from = s.closed ? s.closed : s.good;
+		tasd_buf_add(&json->held, bytes, from);
+		if (s.closed || s.reason)
+			err = give_held(json, diag);
 	}
-	if (reason)
-		return refuse(json, diag, json->at + good, reason);
+	to = in_string ? s.opened : s.good;
+	if (!err && to > from)
+		err = give(json, bytes + from, to - from, diag);
+	if (err)
+		return json->err = err;
+	if (s.reason)
+		return refuse(json, diag, json->at + s.good, s.reason);
+	if (to < from)
+		to = from; /* all of it is held already */
+	tasd_buf_add(&json->held, bytes + to, s.good - to);
 	json->at += len;
-	return 0;
+	return tasd_buf_err(&json->held);
 }
 
 tasd_err tasd_json_end(struct tasd_json *json, struct tasd_diag *diag)
@@ -433,6 +488,12 @@ tasd_err tasd_json_end(struct tasd_json *json, struct tasd_diag *diag)
 
 	if (json->err)
 		return json->err;
+	if (json->held.len) {
+		tasd_err err = give_held(json, diag);
+
+		if (err)
+			return json->err = err;
+	}
 	status = yajl_complete_parse(json->yajl);
 	if (status != yajl_status_ok)
 		return stopped(json, diag, status, json->at);

@@ -60,6 +60,8 @@ static tasd_err find(int dirfd, const char *name, struct found *found,
 		tasd_beneath_opendir(dirfd, name, &fd, NULL) == 0) {
 		found->is_folder = true;
 		err = 0;
+		if (diag)
+			diag->text[0] = '\0';
 	}
 	if (err)
 		return err;

@@ -12,6 +12,7 @@
 #include <base/checked.h>
 #include <base/cleanup.h>
 #include <base/cursor.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,11 +248,31 @@ static tasd_err at_tensor(struct reader *r, const struct tasd_json_event *e)
 	return 0;
 }
 
+/* "[2, 3]", cut when it is long. */
+static const char *print_shape(char *out, size_t size, const struct reader *r)
+{
+	size_t at = 1;
+
+	out[0] = '[';
+	for (uint32_t i = 0; i < r->ndim; i++) {
+		if (at + sizeof("18446744073709551615, ...]") > size) {
+			strcpy(out + at, "...");
+			at += strlen("...");
+			break;
+		}
+		at += (size_t)sprintf(out + at, "%s%llu", i > 0 ? ", " : "",
+			(unsigned long long)r->shape[i]);
+	}
+	strcpy(out + at, "]");
+	return out;
+}
+
 /* Its dtype and shape give its size: it must be that of its range. */
 static tasd_err check_size(struct reader *r, uint64_t *ret_nbytes)
 {
 	const char *dtype = tasd_dtype_info(r->dtype)->name;
 	char a[TASD_ST_NUMBER_MAX], b[TASD_ST_NUMBER_MAX];
+	char shape[64];
 	uint64_t begin = r->offsets[0], end = r->offsets[1];
 	tasd_err err;
 
@@ -268,10 +289,9 @@ static tasd_err check_size(struct reader *r, uint64_t *ret_nbytes)
 			"%s elements of its shape do not fill whole bytes",
 			dtype);
 	if (*ret_nbytes != end - begin)
-		return BAD(r,
-			"%s of its shape takes %s bytes, data_offsets "
-			"hold %s",
-			dtype, tasd_st_number(a, *ret_nbytes),
+		return BAD(r, "%s %s takes %s bytes, data_offsets hold %s",
+			dtype, print_shape(shape, sizeof(shape), r),
+			tasd_st_number(a, *ret_nbytes),
 			tasd_st_number(b, end - begin));
 	return 0;
 }

@@ -49,6 +49,17 @@ struct text {
 	size_t len;
 };
 
+/* The maps count against the limit, too; the state dict's own is about as large
+ * as that of the entries. */
+static bool has_room(const struct tasd_st_index *index)
+{
+	const struct tasd_arena *arena = tasd_statedict_arena(index->ctr->sd);
+	size_t slots = 2 * index->wants.room + index->shards.room +
+		       index->metas.names.room;
+
+	return slots <= (arena->limit - arena->used) / MAP_SLOT;
+}
+
 static bool want_has_name(const void *value, const void *key)
 {
 	const struct tasd_key *has =
@@ -169,7 +180,7 @@ static tasd_err in_weight_map(struct parser *p, const struct tasd_json_event *e)
 	want->node->tensor = &tasd_st_broken;
 	p->want = want;
 	p->state = AT_SHARD;
-	if (index->wants.room > (arena->limit - arena->used) / MAP_SLOT)
+	if (!has_room(index))
 		return -E2BIG;
 	return tasd_map_put(&index->wants,
 		tasd_map_hash(&index->wants, e->text, e->len, 0), want);
@@ -187,7 +198,7 @@ static struct tasd_st_shard *shard_named(
 
 	if (shard)
 		return shard;
-	if (index->shards.room > (arena->limit - arena->used) / MAP_SLOT)
+	if (!has_room(index))
 		return NULL;
 	shard = tasd_arena_alloc(arena, sizeof(*shard));
 	if (!shard)
