@@ -45,10 +45,11 @@ struct tasd_fs {
 	struct tasd_notifier *notifier;
 	struct fuse_session *session;
 	bool mounted;
-	uint64_t init_unique;       /* of the INIT request being answered */
-	uint64_t offered;           /* INIT flags the kernel offered */
-	bool can_passthrough;       /* atomic: no try has been refused */
-	bool can_map_direct;        /* DIRECT_IO_ALLOW_MMAP is on */
+	uint64_t init_unique; /* of the INIT request being answered */
+	uint64_t offered;     /* INIT flags the kernel offered */
+	bool can_passthrough; /* atomic: no try has been refused */
+	bool can_map_direct;  /* DIRECT_IO_ALLOW_MMAP is on */
+	uint64_t direct_min; /* bytes from which a file is too large to cache */
 	const char *no_passthrough; /* why not, for .tasd/stats */
 	pthread_mutex_t serve_lock;
 	pthread_mutex_t buffers_lock;

@@ -2,10 +2,11 @@
  * The choice, once per node, at its first open (never changed afterwards, since
  * the kernel refuses to mix them on one inode):
  *
- *	a whole file of its own		PASSTHROUGH where allowed
- *	a large window			DIRECT: one copy, no second cache
- *	a small window or file, .npy	CACHED: mapped and re-read, cheap to
- *keep
+ *	a whole file of its own	  PASSTHROUGH where allowed
+ *	a range, or made bytes	  CACHED: mapped, re-read and random reads cost
+ *				  nothing after the first (docs/performance.md)
+ *	too large for the cache	  DIRECT: caching it twice would push out the
+ *				  rest of the machine's memory
  *
  * `-o mode=` overrides all of it, for measuring.
  *
@@ -16,15 +17,12 @@
 #include "abi.h"
 #include "fs.h"
 #include <base/log.h>
+#include <source/fileio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* Below this a window goes through the page cache: one request brings all of
- * it, and what follows costs nothing. */
-#define DIRECT_MIN ((uint64_t)256 << 10)
 
 void tasd_open_free(struct tasd_open *open)
 {
@@ -103,7 +101,7 @@ static enum tasd_serve_mode choose(const struct tasd_open *open)
 	if (open->kind != TASD_OPEN_FILE && open->kind != TASD_OPEN_WINDOW)
 		return TASD_SERVE_CACHED;
 	/* Without it a shared mapping of a direct file is ENODEV. */
-	if (!fs->can_map_direct || open->size < DIRECT_MIN)
+	if (!fs->can_map_direct || open->size < fs->direct_min)
 		return TASD_SERVE_CACHED;
 	return TASD_SERVE_DIRECT;
 }
@@ -185,28 +183,6 @@ void tasd_serve_end(struct tasd_open *open)
 		backing_close(fs, id);
 }
 
-/* As much as the file has there; EINTR and short reads are gone on with. */
-static tasd_err pread_file(
-	int fd, char *out, size_t len, uint64_t offset, size_t *ret_len)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pread(
-			fd, out + done, len - done, (off_t)(offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	*ret_len = done;
-	return 0;
-}
-
 /*
  * A whole file.  Served directly it is what the file below is at that moment,
  * like the file itself; kept in the page cache it must not mix two states.
@@ -215,7 +191,8 @@ static tasd_err read_file(struct tasd_open *open, void *out, size_t len,
 	uint64_t offset, size_t *ret_len)
 {
 	struct tasd_stamp now;
-	tasd_err err = pread_file(open->file.fd, out, len, offset, ret_len);
+	tasd_err err =
+		tasd_fileio_pread(open->file.fd, out, len, offset, ret_len);
 
 	if (err || tasd_serve_mode_of(open->inode) != TASD_SERVE_CACHED)
 		return err;

@@ -3,7 +3,7 @@
  * again after every read: bytes are handed out only when the file is still the
  * one that was parsed, so no reply mixes two states of it.
  */
-#include <fcntl.h>
+#include <source/fileio.h>
 #include <source/source.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,22 +11,12 @@
 
 static tasd_err read_all(int fd, void *out, size_t len, uint64_t offset)
 {
-	char *at = out;
+	size_t done = 0;
+	tasd_err err = tasd_fileio_pread(fd, out, len, offset, &done);
 
-	while (len > 0) {
-		ssize_t n = pread(fd, at, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			return -EIO; /* shorter than it was */
-		at += n;
-		offset += (uint64_t)n;
-		len -= (size_t)n;
-	}
-	return 0;
+	if (!err && done < len)
+		err = -EIO; /* shorter than it was */
+	return err;
 }
 
 static tasd_err file_preadv(struct tasd_source *source,
