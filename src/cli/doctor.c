@@ -22,6 +22,9 @@
 #define CHECKS_MAX 16
 #define TEXT_MAX   256
 
+#define INDENT         21
+#define TERMINAL_WIDTH 80
+
 static const char help[] = "Usage: tasdfs doctor [OPTION]...\n"
 			   "\n"
 			   "Tell what this machine allows this user, and what "
@@ -266,6 +269,28 @@ static bool can_mount(const struct report *report)
 	return true;
 }
 
+/* Wrapped at the edge of a terminal. */
+static void print_advice(struct tasd_buf *out, const char *text)
+{
+	size_t column = 0;
+
+	tasd_buf_printf(out, "%*s->", INDENT, "");
+	while (*text) {
+		size_t n = strcspn(text, " ");
+
+		if (column && INDENT + 2 + column + 1 + n > TERMINAL_WIDTH) {
+			tasd_buf_printf(out, "\n%*s", INDENT + 2, "");
+			column = 0;
+		}
+		tasd_buf_char(out, ' ');
+		tasd_buf_add(out, text, n);
+		column += n + 1;
+		text += n;
+		text += strspn(text, " ");
+	}
+	tasd_buf_char(out, '\n');
+}
+
 static void print_text(struct tasd_buf *out, const struct report *report)
 {
 	for (size_t i = 0; i < report->n; i++) {
@@ -274,7 +299,7 @@ static void print_text(struct tasd_buf *out, const struct report *report)
 		tasd_buf_printf(out, "%-4s  %-13s  %s\n",
 			status_names[check->status], check->name, check->text);
 		if (check->advice)
-			tasd_buf_printf(out, "%21s-> %s\n", "", check->advice);
+			print_advice(out, check->advice);
 	}
 	tasd_buf_str(out,
 		can_mount(report)
@@ -339,7 +364,7 @@ static int run(const struct tasd_command *cmd, int argc, char **argv)
 		print_json(&out, &report);
 	else
 		print_text(&out, &report);
-	rc = tasd_print_out(&out);
+	rc = json ? tasd_print_json(&out) : tasd_print_out(&out);
 	if (rc)
 		return rc;
 	return can_mount(&report) ? TASD_EXIT_OK : TASD_EXIT_FAIL;

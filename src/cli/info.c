@@ -91,7 +91,9 @@ static void sums_rows(struct tasd_buf *out, const struct tasd_sums *sums)
 	count_row(out, "tensors", sums->all.tensors);
 	count_row(out, "parameters", sums->all.parameters);
 	size_row(out, "bytes", sums->all.bytes);
-	for (int i = 0; i <= TASD_DTYPE_COUNT; i++) {
+	/* Those that are not known come last. */
+	for (int n = 1; n <= TASD_DTYPE_COUNT + 1; n++) {
+		int i = n % (TASD_DTYPE_COUNT + 1);
 		const struct tasd_sum *sum = &sums->by_dtype[i];
 
 		if (!sum->tensors)
@@ -106,17 +108,22 @@ static void sums_rows(struct tasd_buf *out, const struct tasd_sums *sums)
 				tasd_print_size(size, sum->bytes));
 		tasd_buf_char(out, '\n');
 	}
-	if (sums->broken)
-		count_row(out, "broken", sums->broken);
+	if (sums->broken) {
+		label(out, "broken");
+		tasd_buf_printf(out, "%s cannot be read\n",
+			tasd_print_plural(text, sums->broken, "tensor"));
+	}
 }
 
 static void files_rows(struct tasd_buf *out, const struct tasd_container *ctr)
 {
 	char size[TASD_NUMBER_TEXT];
+	bool listed = ctr->name && ctr->nsources > 0 &&
+		      strcmp(ctr->sources[0]->name, ctr->name) == 0;
+	const char *first = listed && ctr->nsources == 1 ? "file" : "data";
 
-	if (ctr->name)
-		text_row(out, ctr->nsources == 1 ? "file" : "index", ctr->name,
-			strlen(ctr->name));
+	if (ctr->name && !listed)
+		text_row(out, "file", ctr->name, strlen(ctr->name));
 	for (uint32_t i = 0; i < ctr->nsources; i++) {
 		const struct tasd_source *source = ctr->sources[i];
 
@@ -126,7 +133,7 @@ static void files_rows(struct tasd_buf *out, const struct tasd_container *ctr)
 				out, "and %u files more\n", ctr->nsources - i);
 			return;
 		}
-		label(out, i ? "" : "data");
+		label(out, i ? "" : first);
 		tasd_print_name(out, source->name, strlen(source->name));
 		tasd_buf_printf(
 			out, " (%s)\n", tasd_print_size(size, source->size));
@@ -139,7 +146,11 @@ static void meta_rows(struct tasd_buf *out, const struct tasd_container *ctr)
 		const struct tasd_meta *meta = &ctr->meta[i];
 
 		label(out, "meta");
-		tasd_print_cut(out, meta->name, meta->name_len, NAME_SHOWN);
+		if (meta->name_len)
+			tasd_print_cut(
+				out, meta->name, meta->name_len, NAME_SHOWN);
+		else
+			tasd_buf_str(out, "\"\"");
 		tasd_buf_str(out, " = ");
 		tasd_print_cut(out, meta->value, meta->value_len, VALUE_SHOWN);
 		tasd_buf_char(out, '\n');
@@ -461,7 +472,7 @@ static int info(const char *source, const char *path, bool json)
 	if (json)
 		tasd_buf_char(&out, '\n');
 	tasd_target_close(&target);
-	return tasd_print_out(&out);
+	return json ? tasd_print_json(&out) : tasd_print_out(&out);
 }
 
 static int run(const struct tasd_command *cmd, int argc, char **argv)

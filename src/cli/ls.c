@@ -475,7 +475,7 @@ static int run(const struct tasd_command *cmd, int argc, char **argv)
 		return rc;
 	rc = list(
 		&ls, argv[optind], optind + 1 < argc ? argv[optind + 1] : NULL);
-	printed = tasd_print_out(&ls.out);
+	printed = ls.json ? tasd_print_json(&ls.out) : tasd_print_out(&ls.out);
 	return rc ? rc : printed;
 }
 

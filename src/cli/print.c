@@ -105,10 +105,9 @@ void tasd_print_cut(
 	struct tasd_buf *buf, const char *text, size_t len, size_t max)
 {
 	cleanup_free char *out = NULL;
-	size_t room = len < max ? 4 * len + 1 : 4 * max + 1;
+	/* Four bytes for each, and what "..." would take. */
+	size_t room = (len < max / 4 ? 4 * len : max) + sizeof("...");
 
-	if (room > max + 4)
-		room = max + 4;
 	out = malloc(room);
 	if (!out) {
 		buf->err = -ENOMEM;
@@ -126,7 +125,7 @@ void tasd_print_name(struct tasd_buf *buf, const char *name, size_t len)
 	if (!escape)
 		tasd_buf_add(buf, name, len);
 	else
-		tasd_print_cut(buf, name, len, 4 * len + 4);
+		tasd_print_cut(buf, name, len, 4 * len);
 }
 
 void tasd_print_pad(struct tasd_buf *buf, size_t from, size_t width)
@@ -169,6 +168,48 @@ int tasd_write_failed(tasd_err err)
 	if (err == -EPIPE)
 		return TASD_EXIT_FAIL;
 	return tasd_cli_fail("standard output: %s", strerror(-err));
+}
+
+int tasd_print_json(struct tasd_buf *buf)
+{
+	struct tasd_buf shown = TASD_BUF_EMPTY;
+
+	if (!isatty(STDOUT_FILENO) || tasd_buf_err(buf))
+		return tasd_print_out(buf);
+	for (size_t i = 0; i < buf->len; i++) {
+		unsigned char c = (unsigned char)buf->bytes[i];
+
+		/* U+0080..U+009F, two bytes; they stand in strings only. */
+		if (c == 0xc2 && i + 1 < buf->len &&
+			(unsigned char)buf->bytes[i + 1] < 0xa0)
+			tasd_buf_printf(&shown, "\\u%04x",
+				(unsigned char)buf->bytes[++i]);
+		else if (c == 0x7f)
+			tasd_buf_str(&shown, "\\u007f");
+		else
+			tasd_buf_char(&shown, (char)c);
+	}
+	tasd_buf_free(buf);
+	return tasd_print_out(&shown);
+}
+
+int tasd_print_lines(struct tasd_buf *buf)
+{
+	struct tasd_buf shown = TASD_BUF_EMPTY;
+
+	if (!isatty(STDOUT_FILENO) || tasd_buf_err(buf))
+		return tasd_print_out(buf);
+	for (size_t at = 0; at < buf->len;) {
+		const char *line = buf->bytes + at;
+		const char *stop = memchr(line, '\n', buf->len - at);
+		size_t len = stop ? (size_t)(stop - line) : buf->len - at;
+
+		tasd_print_name(&shown, line, len);
+		tasd_buf_char(&shown, '\n');
+		at += len + 1;
+	}
+	tasd_buf_free(buf);
+	return tasd_print_out(&shown);
 }
 
 int tasd_print_out(struct tasd_buf *buf)

@@ -52,6 +52,14 @@ void tasd_json_pair(struct tasd_buf *buf, const char *name, const char *text);
  */
 int tasd_print_out(struct tasd_buf *buf);
 
+/* The same for JSON: on a terminal the rest of the control characters, which
+ * JSON lets stand, are escaped too. */
+int tasd_print_json(struct tasd_buf *buf);
+
+/* The same for lines that hold names: on a terminal each is printed as a name
+ * is. */
+int tasd_print_lines(struct tasd_buf *buf);
+
 /* Write all bytes to standard output: 0 or -errno. */
 tasd_err tasd_write_out(const void *bytes, size_t len);
 

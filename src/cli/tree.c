@@ -267,7 +267,7 @@ static int tree(const char *source, const char *path, bool as_json)
 	else
 		table(&out, target.ctr, target.node);
 	tasd_target_close(&target);
-	printed = tasd_print_out(&out);
+	printed = as_json ? tasd_print_json(&out) : tasd_print_lines(&out);
 	return rc ? rc : printed;
 }
 

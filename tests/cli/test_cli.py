@@ -332,6 +332,18 @@ class Ls(Case):
         self.assertEqual(len(paths), len(set(paths)))
         self.refused(1, "ls", self.tmp, "../etc")
 
+    def test_odd_file_names(self):
+        for name in ("a\nb", "\x1b[2J", "\x7f"):
+            with open(self.path(name), "w"):
+                pass
+        self.assertEqual(self.run_ok("ls", self.tmp).split(), [
+            "\\x1b[2J", "a\\x0ab", "model.safetensors",
+            "model.safetensors.tasd/", "\\x7f"])
+        self.assertEqual(
+            [row["name"] for row in json.loads(
+                self.run_ok("ls", "--json", self.tmp))][:2],
+            ["\x1b[2J", "a\nb"])
+
     def test_real_entry_wins(self):
         os.mkdir(self.path("model.safetensors.tasd"))
         self.assertEqual(self.run_ok("ls", self.tmp).split(), [
@@ -434,6 +446,12 @@ class Info(Case):
         self.assertNotIn("\x1b", text)
         for line in text.splitlines():
             self.assertLess(len(line), 200)
+
+    def test_short_metadata(self):
+        write_safetensors(self.model, [], {"k": "\x01", "": "x\ny"})
+        text = self.run_ok("info", self.model)
+        self.assertRegex(text, r"(?m)^meta +k = \\x01$")
+        self.assertRegex(text, r'(?m)^meta +"" = x\\x0ay$')
 
     def test_json(self):
         got = json.loads(self.run_ok("info", "--json", self.model))
@@ -598,6 +616,24 @@ class Cat(Case):
         self.assertIn("folder", self.refused(1, "cat", self.tmp, "."))
         self.assertIn("float32", self.refused(1, "cat", "--f32", self.model,
                                               "layers.0.b"))
+
+    def test_names_on_a_terminal(self):
+        write_safetensors(self.model, [("\u009b2J", "U8", [1], b"x"),
+                                       ("\x7f", "U8", [1], b"x")])
+        for argv in (["ls"], ["ls", "--json"], ["ls", "-l"], ["tree"],
+                     ["tree", "--json"], ["info"], ["info", "--json"]):
+            with self.subTest(argv=argv):
+                master, slave = pty.openpty()
+                done = self.run_raw(*argv, self.model, stdout=slave)
+                os.close(slave)
+                self.assertEqual(done.returncode, 0, done)
+                shown = os.read(master, 1 << 16)
+                os.close(master)
+                self.assertNotIn(b"\xc2\x9b", shown)
+                self.assertNotRegex(shown.replace(b"\r\n", b"\n"),
+                                    rb"[\x00-\x09\x0b-\x1f\x7f]")
+                if "--json" in argv:
+                    json.loads(shown)
 
     def test_terminal(self):
         for argv, ok in ([], False), (["--npy"], False), (["--values"], True):
