@@ -20,44 +20,44 @@ static bool all_digits(const char *text, uint64_t len)
 	return len > 0;
 }
 
-/* Decimal digits as a two's complement number: groups of nine, each a
+/* Decimal digits as a two's complement number: groups of eighteen, each a
  * multiplication of what there is so far. */
 static tasd_err push_decimal(struct tasd_pkl_machine *m, const char *digits,
 	uint64_t len, bool negative)
 {
-	uint32_t limbs[TASD_PKL_INT_DIGITS / 9 + 2] = {0};
-	const size_t room = sizeof(limbs) / sizeof(*limbs);
+	uint64_t limbs[TASD_PKL_INT_DIGITS / 18 + 2];
 	unsigned char *bytes;
-	size_t used = 0;
+	size_t used = 0, room;
 
 	for (uint64_t at = 0; at < len;) {
-		uint64_t base = 1, carry = 0;
+		uint64_t base = 1;
+		unsigned __int128 carry = 0;
 
 		do {
-			carry = 10 * carry + (uint64_t)(digits[at] - '0');
+			carry = 10 * carry + (unsigned int)(digits[at] - '0');
 			base *= 10;
-		} while (++at < len && base < 1000000000);
+		} while (++at < len && base < 1000000000000000000);
 		for (size_t i = 0; i < used; i++) {
-			carry += limbs[i] * base;
-			limbs[i] = (uint32_t)carry;
-			carry >>= 32;
+			carry += (unsigned __int128)limbs[i] * base;
+			limbs[i] = (uint64_t)carry;
+			carry >>= 64;
 		}
-		if (carry && used < room)
-			limbs[used++] = (uint32_t)carry;
+		if (carry)
+			limbs[used++] = (uint64_t)carry;
 	}
-	bytes = (unsigned char *)tasd_arena_bytes(&m->out->arena, 4 * used + 1);
+	room = 8 * used + 1;
+	bytes = (unsigned char *)tasd_arena_bytes(&m->out->arena, room);
 	if (!bytes)
 		return tasd_pkl_fail_room(m);
-	bytes[4 * used] = 0;
-	for (size_t i = 0; i < used; i++)
-		for (unsigned int b = 0; b < 4; b++)
-			bytes[4 * i + b] = (unsigned char)(limbs[i] >> 8 * b);
-	for (size_t i = 0, carry = 1; negative && i < 4 * used + 1; i++) {
+	bytes[8 * used] = 0;
+	for (size_t i = 0; i < 8 * used; i++)
+		bytes[i] = (unsigned char)(limbs[i / 8] >> 8 * (i % 8));
+	for (size_t i = 0, carry = 1; negative && i < room; i++) {
 		carry += (unsigned char)~bytes[i];
 		bytes[i] = (unsigned char)carry;
 		carry >>= 8;
 	}
-	return tasd_pkl_push_long(m, bytes, 4 * used + 1);
+	return tasd_pkl_push_long(m, bytes, room);
 }
 
 tasd_err tasd_pkl_text_int(struct tasd_pkl_machine *m, unsigned int is_long)
