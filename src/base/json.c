@@ -494,6 +494,9 @@ tasd_err tasd_json_end(struct tasd_json *json, struct tasd_diag *diag)
 		if (err)
 			return json->err = err;
 	}
+	/* yajl does not miss the end of a string behind the value. */
+	if (json->scan.place != OUTSIDE)
+		return refuse(json, diag, json->at, "premature EOF");
 	status = yajl_complete_parse(json->yajl);
 	if (status != yajl_status_ok)
 		return stopped(json, diag, status, json->at);
