@@ -137,13 +137,10 @@ static int cat_path(const struct cat *cat, const char *source, const char *path)
 {
 	cleanup_free char *where = tasd_path_join(source, path);
 	struct tasd_target target;
-	struct tasd_diag diag = {.text = ""};
-	tasd_err err = tasd_target_open(
-		source, path, TASD_TARGET_OPEN, &target, &diag);
-	int rc;
+	int rc = tasd_target_open(source, path, TASD_TARGET_OPEN, &target);
 
-	if (err)
-		return tasd_cli_diag(source, &diag, err);
+	if (rc)
+		return rc;
 	if (!where)
 		rc = tasd_cli_fail("%s", strerror(ENOMEM));
 	else if (target.kind == TASD_TARGET_NODE)
@@ -203,7 +200,7 @@ static int run(const struct tasd_command *cmd, int argc, char **argv)
 	if (views > 1)
 		return tasd_cli_usage(cmd,
 			"only one of --npy, --f32 and --values can be given");
-	rc = tasd_cli_operands(cmd, argc, 2, 2, "SOURCE PATH");
+	rc = tasd_cli_operands(cmd, argc, argv, 2, 2, "SOURCE PATH");
 	if (rc)
 		return rc;
 	return cat_path(&cat, argv[optind], argv[optind + 1]);

@@ -50,14 +50,38 @@ int tasd_cli_usage(const struct tasd_command *cmd, const char *format, ...)
 	return TASD_EXIT_USAGE;
 }
 
-int tasd_cli_diag(const char *where, const struct tasd_diag *diag, tasd_err err)
+/* text after "name: ", or NULL when it does not begin with that. */
+static const char *after(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || strncmp(text, name, len) || text[len] != ':')
+		return NULL;
+	return text + len + 1 + strspn(text + len + 1, " ");
+}
+
+const char *tasd_cli_reason(
+	const char *where, const struct tasd_diag *diag, tasd_err err)
 {
 	const char *text = tasd_diag_text(diag, err);
-	size_t len = strlen(where);
+	const char *slash = strrchr(where, '/');
+	const char *rest = after(text, where);
 
-	if (strncmp(text, where, len) == 0 && text[len] == ':')
-		return tasd_cli_fail("%s", text);
-	return tasd_cli_fail("%s: %s", where, text);
+	if (!rest)
+		rest = after(text, slash ? slash + 1 : where);
+	return rest ? rest : text;
+}
+
+int tasd_cli_diag(const char *where, const struct tasd_diag *diag, tasd_err err)
+{
+	const char *reason = tasd_cli_reason(where, diag, err);
+
+	/* Said by what looked at the file: what it is instead. */
+	if (err == -ENOTSUP && diag && diag->text[0])
+		return tasd_cli_fail(
+			"%s: not a checkpoint that tasdfs reads: %s", where,
+			reason);
+	return tasd_cli_fail("%s: %s", where, reason);
 }
 
 int tasd_read_failed(const char *where, tasd_err err)
@@ -128,8 +152,8 @@ const char *tasd_cli_nearest(const char *word, size_t n,
 			best = name;
 		}
 	}
-	/* Further than half the word away is no hint but a guess. */
-	return least <= 1 + len / 3 && least < len ? best : NULL;
+	/* Further away it is no hint but a guess. */
+	return least <= (len < 6 ? 1 : len / 3) && least < len ? best : NULL;
 }
 
 static const char *option_at(const void *ctx, size_t i)
@@ -209,8 +233,8 @@ int tasd_cli_getopt(const struct tasd_command *cmd, int argc, char **argv,
 	}
 }
 
-int tasd_cli_operands(const struct tasd_command *cmd, int argc, int min,
-	int max, const char *what)
+int tasd_cli_operands(const struct tasd_command *cmd, int argc, char **argv,
+	int min, int max, const char *what)
 {
 	int have = argc - optind;
 
@@ -220,5 +244,9 @@ int tasd_cli_operands(const struct tasd_command *cmd, int argc, int min,
 		return tasd_cli_usage(cmd, "takes no operands");
 	if (have > max)
 		return tasd_cli_usage(cmd, "too many operands, takes %s", what);
+	for (int i = 0; i < min; i++)
+		if (!*argv[optind + i])
+			return tasd_cli_usage(
+				cmd, "an operand is empty, needs %s", what);
 	return TASD_EXIT_OK;
 }

@@ -52,10 +52,11 @@ int tasd_cli_getopt(const struct tasd_command *cmd, int argc, char **argv,
 
 /*
  * The operands after the options: between min and max of them, `what` names
- * them in order ("SOURCE [PATH]").  TASD_EXIT_USAGE and a line when not.
+ * them in order ("SOURCE [PATH]").  Those that must be there are not empty.
+ * TASD_EXIT_USAGE and a line when not.
  */
-int tasd_cli_operands(const struct tasd_command *cmd, int argc, int min,
-	int max, const char *what);
+int tasd_cli_operands(const struct tasd_command *cmd, int argc, char **argv,
+	int min, int max, const char *what);
 
 /* "tasdfs: COMMAND: ...; see tasdfs COMMAND --help" and TASD_EXIT_USAGE. */
 __attribute__((format(printf, 2, 3))) int tasd_cli_usage(
@@ -65,7 +66,11 @@ __attribute__((format(printf, 2, 3))) int tasd_cli_usage(
 __attribute__((format(printf, 1, 2))) int tasd_cli_fail(
 	const char *format, ...);
 
-/* "tasdfs: WHERE: diag", WHERE only once when diag begins with it too. */
+/* What diag says, without the name of `where` if it begins with that. */
+const char *tasd_cli_reason(
+	const char *where, const struct tasd_diag *diag, tasd_err err);
+
+/* "tasdfs: WHERE: reason" and TASD_EXIT_FAIL. */
 int tasd_cli_diag(
 	const char *where, const struct tasd_diag *diag, tasd_err err);
 

@@ -347,7 +347,7 @@ static int run(const struct tasd_command *cmd, int argc, char **argv)
 			return rc;
 		json = true;
 	}
-	rc = tasd_cli_operands(cmd, argc, 0, 0, "");
+	rc = tasd_cli_operands(cmd, argc, argv, 0, 0, "");
 	if (rc)
 		return rc;
 	check_kernel(&report);

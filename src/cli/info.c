@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LABEL_WIDTH 12
+/* The longest is requires_grad. */
+#define LABEL_WIDTH 15
 #define FILES_SHOWN 8
 #define NAME_SHOWN  48
 #define VALUE_SHOWN 100
@@ -43,7 +44,7 @@ static void label(struct tasd_buf *out, const char *name)
 {
 	size_t from = out->len;
 
-	tasd_buf_str(out, name);
+	tasd_print_name(out, name, strlen(name));
 	tasd_print_pad(out, from, LABEL_WIDTH - 2);
 	tasd_buf_str(out, "  ");
 }
@@ -388,8 +389,8 @@ static tasd_err folder_row(struct tasd_buf *out, int rootfd, const char *inside,
 		tasd_json_pair(out, "name", name);
 		tasd_buf_str(out, ", ");
 		if (err) {
-			tasd_json_pair(
-				out, "error", tasd_diag_text(&diag, err));
+			tasd_json_pair(out, "error",
+				tasd_cli_reason(path, &diag, err));
 		} else {
 			tasd_buf_str(out, "\"info\":\n ");
 			container_json(out, ctr);
@@ -398,7 +399,7 @@ static tasd_err folder_row(struct tasd_buf *out, int rootfd, const char *inside,
 	} else if (err) {
 		tasd_print_name(out, name, strlen(name));
 		tasd_buf_printf(out, ": cannot be read: %s\n",
-			tasd_diag_text(&diag, err));
+			tasd_cli_reason(path, &diag, err));
 	} else {
 		tasd_sums_of(tasd_statedict_root(ctr->sd), &sums);
 		tasd_print_name(out, name, strlen(name));
@@ -450,11 +451,11 @@ static int info(const char *source, const char *path, bool json)
 	struct tasd_buf out = TASD_BUF_EMPTY;
 	struct tasd_target target;
 	struct tasd_diag diag = {.text = ""};
-	tasd_err err = tasd_target_open(
-		source, path, TASD_TARGET_OPEN, &target, &diag);
+	int rc = tasd_target_open(source, path, TASD_TARGET_OPEN, &target);
+	tasd_err err = 0;
 
-	if (err)
-		return tasd_cli_diag(source, &diag, err);
+	if (rc)
+		return rc;
 	if (target.kind == TASD_TARGET_FOLDER)
 		err = folder_info(&out, &target, json, &diag);
 	else if (target.node->parent)
@@ -490,7 +491,7 @@ static int run(const struct tasd_command *cmd, int argc, char **argv)
 			return rc;
 		json = true;
 	}
-	rc = tasd_cli_operands(cmd, argc, 1, 2, "SOURCE [PATH]");
+	rc = tasd_cli_operands(cmd, argc, argv, 1, 2, "SOURCE [PATH]");
 	if (rc)
 		return rc;
 	return info(argv[optind], optind + 1 < argc ? argv[optind + 1] : NULL,

@@ -145,6 +145,9 @@ static void row_cell(struct tasd_buf *buf, const struct row *row, int column)
 
 #define COLUMNS 4
 
+/* One long shape pushes only its own line out. */
+#define WIDTH_MAX 32
+
 static void print_long(struct tasd_buf *out, const struct row *row,
 	const size_t width[COLUMNS], struct tasd_buf *cell)
 {
@@ -170,7 +173,7 @@ static void print_rows(struct ls *ls, const struct row *rows, size_t n)
 		for (int c = 0; c < COLUMNS; c++) {
 			cell.len = 0;
 			row_cell(&cell, &rows[i], c);
-			if (cell.len > width[c])
+			if (cell.len > width[c] && cell.len <= WIDTH_MAX)
 				width[c] = cell.len;
 		}
 	for (size_t i = 0; i < n; i++) {
@@ -418,11 +421,11 @@ static tasd_err list_file(struct ls *ls, const char *inside)
 static int list(struct ls *ls, const char *source, const char *path)
 {
 	struct tasd_target target;
-	struct tasd_diag diag = {.text = ""};
-	tasd_err err = tasd_target_open(source, path, 0, &target, &diag);
+	int rc = tasd_target_open(source, path, 0, &target);
+	tasd_err err = 0;
 
-	if (err)
-		return tasd_cli_diag(source, &diag, err);
+	if (rc)
+		return rc;
 	ls->rootfd = target.place.dirfd;
 	ls->where = target.where;
 	if (ls->json)
@@ -441,7 +444,7 @@ static int list(struct ls *ls, const char *source, const char *path)
 	if (ls->json)
 		tasd_buf_str(&ls->out, ls->first ? "]\n" : "\n]\n");
 	if (err) {
-		tasd_cli_diag(target.where, &diag, err);
+		tasd_cli_diag(target.where, NULL, err);
 		ls->failed = true;
 	}
 	tasd_target_close(&target);
@@ -470,7 +473,7 @@ static int run(const struct tasd_command *cmd, int argc, char **argv)
 		else
 			ls.json = true;
 	}
-	rc = tasd_cli_operands(cmd, argc, 1, 2, "SOURCE [PATH]");
+	rc = tasd_cli_operands(cmd, argc, argv, 1, 2, "SOURCE [PATH]");
 	if (rc)
 		return rc;
 	rc = list(

@@ -421,7 +421,8 @@ static int run(const struct tasd_command *cmd, int argc, char **argv)
 			m.opts.foreground = true;
 	}
 	if (!rc)
-		rc = tasd_cli_operands(cmd, argc, 2, 2, "SOURCE MOUNTPOINT");
+		rc = tasd_cli_operands(
+			cmd, argc, argv, 2, 2, "SOURCE MOUNTPOINT");
 	if (!rc && m.opts.foreground && m.opts.noexec)
 		rc = tasd_cli_usage(cmd, "-o noexec does not go with -f");
 	if (!rc) {
@@ -463,8 +464,8 @@ int tasd_mount_helper(int argc, char **argv)
 				"unknown option -%c", optopt);
 	}
 	if (!rc)
-		rc = tasd_cli_operands(
-			&tasd_command_mount, argc, 2, 2, "SOURCE MOUNTPOINT");
+		rc = tasd_cli_operands(&tasd_command_mount, argc, argv, 2, 2,
+			"SOURCE MOUNTPOINT");
 	if (!rc && !fake) {
 		m.source = argv[optind];
 		rc = mount_source(&m, argv[optind + 1]);

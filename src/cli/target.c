@@ -7,6 +7,7 @@
  * then the whole text as a dotted key.
  */
 #include "target.h"
+#include "cli.h"
 #include <base/cleanup.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,6 +22,8 @@ char *tasd_path_join(const char *dir, const char *name)
 
 	if (strcmp(dir, ".") == 0 || dir[0] == '\0')
 		return strdup(name);
+	if (strcmp(name, ".") == 0 || name[0] == '\0')
+		return strdup(dir);
 	return asprintf(&out, "%s/%s", dir, name) < 0 ? NULL : out;
 }
 
@@ -77,9 +80,8 @@ static tasd_err find_node(
 		if (!node)
 			node = by_dotted_key(sd, path);
 		if (!node)
-			return tasd_diag_set(diag, -ENOENT,
-				"%s: no such key or path: %s", target->where,
-				path);
+			return tasd_diag_set(
+				diag, -ENOENT, "no such key or path: %s", path);
 	}
 	if (node->form == TASD_FORM_LINK)
 		node = node->link;
@@ -122,8 +124,12 @@ static tasd_err open_face(struct tasd_target *target, const char *source,
 	size_t len;
 	tasd_err err;
 
-	if (!tasd_place_is_face(last, strlen(last), &len))
-		return tasd_diag_set(diag, -ENOENT, "%s: no such file", face);
+	if (!tasd_place_is_face(last, strlen(last), &len)) {
+		err = set_where(target, source, face);
+		return err ? err
+			   : tasd_diag_set(
+				     diag, -ENOENT, "%s", strerror(ENOENT));
+	}
 	base = strndup(face, (size_t)(last - face) + len);
 	if (!base)
 		return -ENOMEM;
@@ -143,8 +149,9 @@ static tasd_err found_file(struct tasd_target *target, const char *source,
 		return err;
 	if (*rest)
 		return tasd_diag_set(diag, -ENOTDIR,
-			"%s: is a file; its state dict is %s.tasd",
-			target->where, path);
+			"a file, not a folder; a checkpoint's state dict is "
+			"%s.tasd",
+			path);
 	if (flags & TASD_TARGET_OPEN)
 		return open_container(target, path, NULL, diag);
 	target->kind = TASD_TARGET_FILE;
@@ -197,12 +204,11 @@ static tasd_err walk_library(struct tasd_target *target, const char *source,
 		if (!tasd_beneath_open(root, head, &fd, diag))
 			return found_file(
 				target, source, head, end, flags, diag);
-		if (err != -ENOENT)
-			return tasd_diag_prefix(diag, err, "%s", source);
-		err = open_face(target, source, head, end, diag);
-		return err == -ENOENT
-			       ? tasd_diag_prefix(diag, err, "%s", source)
-			       : err;
+		if (err == -ENOENT)
+			return open_face(target, source, head, end, diag);
+		if (!set_where(target, source, head) && !diag->text[0])
+			tasd_diag_set(diag, err, "%s", strerror(-err));
+		return err;
 	}
 }
 
@@ -250,26 +256,28 @@ static tasd_err open_place(const char *source, const char *path,
 	return walk_library(target, source, tidied, flags, diag);
 }
 
-tasd_err tasd_target_open(const char *source, const char *path,
-	unsigned int flags, struct tasd_target *ret, struct tasd_diag *diag)
+int tasd_target_open(const char *source, const char *path, unsigned int flags,
+	struct tasd_target *ret)
 {
 	struct tasd_target target = {.place = {.dirfd = -1}};
 	cleanup_free char *base = NULL, *rest = NULL, *both = NULL;
-	tasd_err err = open_place(source, path, flags, &target, diag);
+	struct tasd_diag diag = {.text = ""};
+	tasd_err err = open_place(source, path, flags, &target, &diag);
 
 	if ((err == -ENOENT || err == -ENOTDIR) && !target.place.name &&
 		split_face(source, &base, &rest) == 0) {
 		tasd_target_close(&target);
-		target = (struct tasd_target){.place = {.dirfd = -1}};
 		both = tasd_path_join(rest, path ? path : "");
-		err = both ? open_place(base, both, flags, &target, diag)
+		err = both ? open_place(base, both, flags, &target, &diag)
 			   : -ENOMEM;
 	}
-	if (err)
+	if (err) {
+		tasd_cli_diag(target.where ? target.where : source, &diag, err);
 		tasd_target_close(&target);
-	else
-		*ret = target;
-	return err;
+		return TASD_EXIT_FAIL;
+	}
+	*ret = target;
+	return TASD_EXIT_OK;
 }
 
 void tasd_target_close(struct tasd_target *target)

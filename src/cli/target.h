@@ -35,10 +35,10 @@ struct tasd_target {
 /*
  * source may also be a face that only a mount shows (DIR/NAME.tasd/a/b).
  * path may be NULL; in a state dict it is a path of names or a full dotted
- * key.  Fills diag with a whole line, and says it with tasd_target_fail().
+ * key.  Says what is wrong.  Returns an enum tasd_exit.
  */
-tasd_err tasd_target_open(const char *source, const char *path,
-	unsigned int flags, struct tasd_target *ret, struct tasd_diag *diag);
+int tasd_target_open(const char *source, const char *path, unsigned int flags,
+	struct tasd_target *ret);
 void tasd_target_close(struct tasd_target *target);
 
 /* One entry of a library folder. */

@@ -190,8 +190,8 @@ static bool one_of_folder(struct tasd_buf *out, int rootfd, const char *path,
 		tasd_json_pair(out, "name", path);
 		tasd_buf_str(out, ", ");
 		if (err) {
-			tasd_json_pair(
-				out, "error", tasd_diag_text(&diag, err));
+			tasd_json_pair(out, "error",
+				tasd_cli_reason(path, &diag, err));
 		} else {
 			tasd_buf_str(out, "\"index\":\n");
 			tasd_index_json(out, ctr);
@@ -253,13 +253,11 @@ static int tree(const char *source, const char *path, bool as_json)
 {
 	struct tasd_buf out = TASD_BUF_EMPTY;
 	struct tasd_target target;
-	struct tasd_diag diag = {.text = ""};
-	tasd_err err = tasd_target_open(
-		source, path, TASD_TARGET_OPEN, &target, &diag);
-	int rc = TASD_EXIT_OK, printed;
+	int rc = tasd_target_open(source, path, TASD_TARGET_OPEN, &target);
+	int printed;
 
-	if (err)
-		return tasd_cli_diag(source, &diag, err);
+	if (rc)
+		return rc;
 	if (target.kind == TASD_TARGET_FOLDER)
 		rc = folder_tree(&out, &target, as_json);
 	else if (as_json)
@@ -286,7 +284,7 @@ static int run(const struct tasd_command *cmd, int argc, char **argv)
 			return rc;
 		as_json = true;
 	}
-	rc = tasd_cli_operands(cmd, argc, 1, 2, "SOURCE [PATH]");
+	rc = tasd_cli_operands(cmd, argc, argv, 1, 2, "SOURCE [PATH]");
 	if (rc)
 		return rc;
 	return tree(argv[optind], optind + 1 < argc ? argv[optind + 1] : NULL,

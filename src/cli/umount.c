@@ -199,7 +199,7 @@ static int run(const struct tasd_command *cmd, int argc, char **argv)
 			return rc;
 		lazy = true;
 	}
-	rc = tasd_cli_operands(cmd, argc, 1, 1, "MOUNTPOINT");
+	rc = tasd_cli_operands(cmd, argc, argv, 1, 1, "MOUNTPOINT");
 	return rc ? rc : umount_path(argv[optind], lazy);
 }
 

@@ -154,7 +154,9 @@ class Usage(Case):
                      ["ls", "a", "b", "c"], ["tree", "a", "b", "c"],
                      ["info", "a", "b", "c"], ["cat", "a", "b", "c"],
                      ["mount", "a", "b", "c"], ["umount", "a", "b"],
-                     ["doctor", "x"]):
+                     ["doctor", "x"], ["ls", ""], ["cat", "", "w"],
+                     ["umount", ""], ["mount", "", self.tmp],
+                     ["mount", self.model, ""]):
             with self.subTest(argv=argv):
                 self.refused(2, *argv)
 
@@ -174,7 +176,8 @@ class Usage(Case):
                 ("ready_fd=999", "open file"),
                 ("allow_othr", "did you mean allow_other?"),
                 ("ro,nosplt", "did you mean nosplit?"),
-                ("frobnicate", "unknown option")]:
+                ("frob", "unknown option -o frob; see"),
+                ("frobnicate", "unknown option -o frobnicate; see")]:
             with self.subTest(words=words):
                 self.assertIn(told, self.refused(
                     2, "mount", "-o", words, self.model, self.tmp))
@@ -199,8 +202,12 @@ class Refusals(Case):
                      ["cat", self.model, "layers/9/w"]):
             with self.subTest(argv=argv):
                 text = self.refused(1, *argv)
-                self.assertIn(argv[-1], text)
-                self.assertIn("model.safetensors", text)
+                self.assertEqual(text, f"tasdfs: {self.model}: no such key "
+                                       f"or path: {argv[-1]}\n")
+        for path in ("model.safetensors.tasd/x", "sub/x", "x"):
+            text = self.refused(1, "ls", self.tmp, path)
+            self.assertEqual(text.count(self.tmp), 1, text)
+            self.assertTrue(text.startswith(f"tasdfs: {self.tmp}/"), text)
 
     def test_hostile_words(self):
         text = self.refused(1, "ls", self.path("a\x1b[2Jb\nc"))
@@ -213,7 +220,8 @@ class Refusals(Case):
         with open(other, "w") as f:
             f.write("not a checkpoint\n")
         for command in ("ls", "tree", "info"):
-            self.refused(1, command, other)
+            self.assertIn("not a checkpoint",
+                          self.refused(1, command, other))
 
     def test_broken(self):
         with open(self.model, "rb") as f:
