@@ -14,7 +14,7 @@ function __tasdfs_inside
     set -l word (commandline -ct)
     set -l dir
     string match -q '*/*' -- $word; and set dir (string replace -r '/[^/]*$' '' -- $word)
-    set -l prefix
+    set -l prefix ''
     test -n "$dir"; and set prefix $dir/
     for name in (tasdfs ls -- $operands[1] $dir 2>/dev/null)
         echo $prefix$name
