@@ -14,7 +14,8 @@
 #define DISTANCE_MAX 64 /* longer words are compared by their beginning */
 
 /* A line for people on standard error; the names in it may be hostile. */
-static void say(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static void say(
+	const char *format, va_list args)
 {
 	char raw[2048], line[2048];
 	int n = vsnprintf(raw, sizeof(raw), format, args);
