@@ -60,6 +60,8 @@ static bool get_kind(const struct asked *a, struct tasd_buf *value)
 
 static bool get_key(const struct asked *a, struct tasd_buf *value)
 {
+	if (is_root(a) && tasd_statedict_whole(a->ctr->sd))
+		return false;
 	tasd_node_key_json(value, a->node);
 	return true;
 }

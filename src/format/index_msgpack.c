@@ -191,7 +191,8 @@ static void pack_component(
 static bool has_component(
 	const struct tasd_node *above, const struct tasd_node *node)
 {
-	return above == node || above->kind != TASD_KIND_GROUP;
+	return above->key.type != TASD_KEY_WHOLE &&
+	       (above == node || above->kind != TASD_KIND_GROUP);
 }
 
 static void pack_key(

@@ -63,6 +63,8 @@ void tasd_key_json(struct tasd_buf *buf, const struct tasd_key *key)
 	case TASD_KEY_FALSE:
 		tasd_buf_str(buf, "false");
 		break;
+	case TASD_KEY_WHOLE:
+		break; /* no component */
 	}
 }
 
@@ -104,6 +106,7 @@ void tasd_key_print(struct tasd_buf *buf, const struct tasd_key *key)
 	case TASD_KEY_ATTR:
 	case TASD_KEY_FLOAT:
 	case TASD_KEY_TUPLE:
+	case TASD_KEY_WHOLE:
 		tasd_buf_add(buf, key->text, key->len);
 		break;
 	case TASD_KEY_BYTES:

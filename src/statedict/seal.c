@@ -35,7 +35,7 @@
 /* Until lay_out(): not yet in its parent's list. */
 #define NO_INDEX UINT32_MAX
 
-#define RANK_STR TASD_KEY_FALSE /* ranks below are the other types */
+#define RANK_STR TASD_KEY_WHOLE /* ranks below are the other types */
 #define RANKS    (RANK_STR + TASD_SPLIT_KEY_MAX + 2)
 
 /* The groups on the way to the key placed last: the next one mostly begins
@@ -174,6 +174,8 @@ static const char *type_name(uint8_t type)
 		return "tuple";
 	case TASD_KEY_NONE:
 		return "none";
+	case TASD_KEY_WHOLE:
+		return "whole";
 	case TASD_KEY_TRUE:
 	case TASD_KEY_FALSE:
 		break;
@@ -317,7 +319,8 @@ static tasd_err place_str(struct sealing *s, struct tasd_node *item)
 static bool prints_own_text(uint8_t type)
 {
 	return type == TASD_KEY_INT || type == TASD_KEY_ATTR ||
-	       type == TASD_KEY_FLOAT || type == TASD_KEY_TUPLE;
+	       type == TASD_KEY_FLOAT || type == TASD_KEY_TUPLE ||
+	       type == TASD_KEY_WHOLE;
 }
 
 static tasd_err place(struct sealing *s, struct tasd_node *item)

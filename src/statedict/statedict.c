@@ -78,6 +78,14 @@ struct tasd_node *tasd_statedict_root(const struct tasd_statedict *sd)
 	return (struct tasd_node *)&sd->root;
 }
 
+const struct tasd_node *tasd_statedict_whole(const struct tasd_statedict *sd)
+{
+	const struct tasd_node *node =
+		sd->items.count == 1 ? &sd->items.first->nodes[0] : NULL;
+
+	return node && node->key.type == TASD_KEY_WHOLE ? node : NULL;
+}
+
 struct tasd_arena *tasd_statedict_arena(struct tasd_statedict *sd)
 {
 	return &sd->arena;
@@ -164,6 +172,15 @@ static bool is_named_constant(uint8_t type)
 	       type == TASD_KEY_FALSE;
 }
 
+/* A whole is all there is. */
+static bool may_add(const struct tasd_statedict *sd,
+	const struct tasd_node *parent, uint8_t type)
+{
+	if (type == TASD_KEY_WHOLE)
+		return parent == &sd->root && sd->items.count == 0;
+	return type < TASD_KEY_WHOLE && !tasd_statedict_whole(sd);
+}
+
 tasd_err tasd_statedict_add(struct tasd_statedict *sd, struct tasd_node *parent,
 	struct tasd_key key, struct tasd_node **ret)
 {
@@ -173,7 +190,7 @@ tasd_err tasd_statedict_add(struct tasd_statedict *sd, struct tasd_node *parent,
 	tasd_err err;
 
 	if (sd->sealed || parent->form != TASD_FORM_DIR || key.len > KEY_MAX ||
-		key.type > TASD_KEY_FALSE ||
+		!may_add(sd, parent, key.type) ||
 		(key.type == TASD_KEY_TUPLE && !key.text))
 		return -EINVAL;
 	if (is_named_constant(key.type) || !key.text) {
@@ -308,6 +325,8 @@ void tasd_node_key_json(struct tasd_buf *buf, const struct tasd_node *node)
 	lineage_of(buf, node, true, &line);
 	tasd_buf_char(buf, '[');
 	for (size_t i = 0; i < line.count; i++) {
+		if (line.nodes[i]->key.type == TASD_KEY_WHOLE)
+			continue;
 		if (i > 0)
 			tasd_buf_char(buf, ',');
 		tasd_key_json(buf, &line.nodes[i]->key);

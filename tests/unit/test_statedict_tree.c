@@ -370,7 +370,7 @@ START_TEST(refusals)
 				.text = "x", .len = 1, .type = TASD_KEY_NONE},
 			&node),
 		-EEXIST);
-	key.type = TASD_KEY_FALSE + 1;
+	key.type = TASD_KEY_WHOLE + 1;
 	ck_assert_int_eq(tasd_statedict_add(sd, root, key, &node), -EINVAL);
 	key = tasd_key_str("k", UINT32_MAX);
 	ck_assert_int_eq(tasd_statedict_add(sd, root, key, &node), -EINVAL);
@@ -380,6 +380,42 @@ START_TEST(refusals)
 		tasd_statedict_add(sd, root, tasd_key_str("n", 1), &node),
 		-EINVAL);
 	ck_assert_uint_eq(tasd_statedict_totals(sd).nodes, 3);
+	tasd_statedict_free(sd);
+}
+END_TEST
+
+/* A container that is one bare leaf: a file with the key [], and no more. */
+START_TEST(whole)
+{
+	struct tasd_statedict *sd = make(0);
+	struct tasd_node *root = tasd_statedict_root(sd), *node;
+	struct tasd_key key = {
+		.text = "array", .len = 5, .type = TASD_KEY_WHOLE};
+
+	ck_assert_ptr_null(tasd_statedict_whole(sd));
+	node = add(sd, root, key);
+	ck_assert_ptr_eq(tasd_statedict_whole(sd), node);
+	ck_assert_int_eq(tasd_statedict_add(sd, root, key, &node), -EINVAL);
+	ck_assert_int_eq(
+		tasd_statedict_add(sd, root, tasd_key_str("k", 1), &node),
+		-EINVAL);
+	seal(sd);
+	ck_assert_uint_eq(root->dir.nchildren, 1);
+	check_text(tasd_node_path, root->dir.children[0], "array");
+	check_text(tasd_node_key_json, root->dir.children[0], "[]");
+	check_text(tasd_node_dotted, root->dir.children[0], "array");
+	ck_assert_ptr_eq(
+		tasd_statedict_lookup(sd, "array"), root->dir.children[0]);
+	tasd_statedict_free(sd);
+
+	/* It cannot come behind an item, or below the root. */
+	sd = make(0);
+	add(sd, tasd_statedict_root(sd), tasd_key_str("k", 1));
+	ck_assert_int_eq(
+		tasd_statedict_add(sd, tasd_statedict_root(sd), key, &node),
+		-EINVAL);
+	ck_assert_ptr_null(tasd_statedict_whole(sd));
+	seal(sd);
 	tasd_statedict_free(sd);
 }
 END_TEST
@@ -677,6 +713,7 @@ int main(void)
 	const TTest *const tests[] = {table_of_the_design,
 		prefixes_that_are_keys, keys_that_print_alike, nosplit,
 		nested_dicts, groups_and_saved_order, empty, lookups, refusals,
+		whole,
 		leaf_with_items, limit_while_adding, limit_while_sealing,
 		long_keys, colliding_hashes, path_hash_is_stable, deep_nesting,
 		lists_and_links, kinds_have_names, bytes_saturate, NULL};

@@ -18,6 +18,8 @@ enum tasd_key_type {
 	TASD_KEY_NONE,
 	TASD_KEY_TRUE,
 	TASD_KEY_FALSE,
+	TASD_KEY_WHOLE, /* text: what the container's only leaf is called; it
+			   is no component, so its path is [] */
 };
 
 struct tasd_key {

@@ -106,6 +106,13 @@ tasd_err tasd_statedict_add(struct tasd_statedict *sd, struct tasd_node *parent,
 	struct tasd_key key, struct tasd_node **ret);
 
 /*
+ * The only leaf of a state dict that is one bare tensor or value: the item
+ * that was added to the root under a key of type TASD_KEY_WHOLE, before any
+ * other and with none after it (-EINVAL else).  NULL when it is a dict.
+ */
+const struct tasd_node *tasd_statedict_whole(const struct tasd_statedict *sd);
+
+/*
  * Split, name and index everything.  No node may be added afterwards.  After
  * it every name is unique in its directory and no key is lost.  Of keys that
  * print alike the first in the order of enum tasd_key_type, str last, has the
