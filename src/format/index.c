@@ -144,16 +144,21 @@ void tasd_index_json(struct tasd_buf *buf, const struct tasd_container *ctr)
 	tasd_buf_free(&path);
 }
 
-/* Text and then spaces up to width; bytes of UTF-8 tails take no column. */
+/* Characters, which is what columns are made of. */
+static size_t columns(const struct tasd_buf *text)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < text->len; i++)
+		count += ((unsigned char)text->bytes[i] & 0xc0) != 0x80;
+	return count;
+}
+
 static void add_column(
 	struct tasd_buf *buf, const struct tasd_buf *text, size_t width)
 {
-	size_t columns = 0;
-
-	for (size_t i = 0; i < text->len; i++)
-		columns += ((unsigned char)text->bytes[i] & 0xc0) != 0x80;
 	tasd_buf_add(buf, text->bytes, text->len);
-	for (; columns < width; columns++)
+	for (size_t n = columns(text); n < width; n++)
 		tasd_buf_char(buf, ' ');
 	tasd_buf_str(buf, "  ");
 }
@@ -205,16 +210,15 @@ void tasd_index_table(struct tasd_buf *buf, const struct tasd_container *ctr)
 	struct widths widths = {0};
 
 	for (const struct tasd_node *n = root; n; n = tasd_node_next(n)) {
-		struct tasd_buf count = tasd_buf_counting();
-
 		if (n->form == TASD_FORM_DIR)
 			continue;
-		tasd_node_path(&count, n);
-		widen_to(&widths.path, count.len, PATH_WIDTH_MAX);
-		count.len = 0;
+		text.len = 0;
+		tasd_node_path(&text, n);
+		widen_to(&widths.path, columns(&text), PATH_WIDTH_MAX);
+		text.len = 0;
 		if (n->form == TASD_FORM_TENSOR)
-			add_shape(&count, n->tensor);
-		widen_to(&widths.shape, count.len, SHAPE_WIDTH_MAX);
+			add_shape(&text, n->tensor);
+		widen_to(&widths.shape, text.len, SHAPE_WIDTH_MAX);
 	}
 	for (const struct tasd_node *n = root;
 		n && !tasd_buf_err(buf) && !tasd_buf_err(&text);
