@@ -29,6 +29,8 @@ struct tasd_statedict {
 	struct tasd_slabs items;
 	struct tasd_slabs groups;
 	struct tasd_node root;
+	struct tasd_node attrs;
+	uint32_t nattrs; /* items that are attributes */
 	struct tasd_statedict_totals totals;
 	unsigned int flags;
 	tasd_err err; /* what add() met: a node may be half made, and no more

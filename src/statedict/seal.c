@@ -20,6 +20,8 @@
  *
  * The steps: place() gives every node its parent and name; lay_out() makes the
  * lists of children in saved order; finish() hashes the paths and counts.
+ * Attributes come last, in a tree of their own: the way to one has the names
+ * that its owner has by then.
  */
 #include "inner.h"
 #include <statedict/name.h>
@@ -340,6 +342,79 @@ static tasd_err place(struct sealing *s, struct tasd_node *item)
 	return place_piece(s, item, item->parent, s->print.bytes, s->print.len);
 }
 
+/* The directory below attrs for the attributes of what node is in dir. */
+static tasd_err way_step(struct sealing *s, const struct tasd_node *node,
+	struct tasd_node *dir, struct tasd_node **ret)
+{
+	struct tasd_child_key name = {
+		.dir = dir, .name = node->name, .len = node->name_len};
+	uint64_t hash = tasd_child_hash(&s->sd->map, &name);
+	struct tasd_node *way =
+		tasd_map_find(&s->sd->map, hash, tasd_child_eq, &name);
+
+	*ret = way;
+	if (way)
+		return 0;
+	*ret = way = tasd_slabs_add(&s->sd->groups, &s->sd->arena);
+	if (!way)
+		return -E2BIG;
+	way->key = node->key;
+	way->kind = TASD_KIND_GROUP;
+	way->form = TASD_FORM_DIR;
+	way->order = MADE_GROUP;
+	way->flags = TASD_NODE_WAY;
+	if (node->kind != TASD_KIND_GROUP)
+		way->flags |= TASD_NODE_ITEM;
+	return link_child(s, &name, hash, way, dir);
+}
+
+/* The same for all nodes from the root to item's owner; item is then in the
+ * last of them. */
+static tasd_err make_way(struct sealing *s, struct tasd_node *item)
+{
+	struct tasd_node *way = &s->sd->attrs;
+	const struct tasd_node **line;
+	size_t depth = 0, at;
+	tasd_err err = 0;
+
+	for (const struct tasd_node *n = item->parent; n->parent; n = n->parent)
+		depth++;
+	line = calloc(depth + 1, sizeof(*line));
+	if (!line)
+		return -ENOMEM;
+	at = depth;
+	for (const struct tasd_node *n = item->parent; n->parent; n = n->parent)
+		line[--at] = n;
+	for (at = 0; at < depth && !err; at++)
+		err = way_step(s, line[at], way, &way);
+	free(line);
+	item->parent = way;
+	return err;
+}
+
+/*
+ * Attributes, once all that is in the tree has its name.  First the ways to
+ * them all, so that a way has the name of what it stands for.
+ */
+static tasd_err place_attrs(struct sealing *s)
+{
+	struct item_walk walk = walk_items(s->sd);
+	struct tasd_node *item;
+	tasd_err err = 0;
+
+	while (!err && (item = next_item(&walk)))
+		if (item->flags & TASD_NODE_BESIDE)
+			err = make_way(s, item);
+	walk = walk_items(s->sd);
+	while (!err && (item = next_item(&walk))) {
+		if (!(item->flags & TASD_NODE_BESIDE))
+			continue;
+		item->order = item->parent->dir.nchildren;
+		err = place(s, item);
+	}
+	return err;
+}
+
 static tasd_err place_all(struct sealing *s)
 {
 	struct tasd_statedict *sd = s->sd;
@@ -357,9 +432,10 @@ static tasd_err place_all(struct sealing *s)
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < sd->items.count && !err; i++)
-		err = place(s, ranked[i]);
+		if (!(ranked[i]->flags & TASD_NODE_BESIDE))
+			err = place(s, ranked[i]);
 	free(ranked);
-	return err;
+	return err || !sd->nattrs ? err : place_attrs(s);
 }
 
 /*
@@ -399,22 +475,33 @@ static tasd_err lay_out(struct tasd_statedict *sd)
 	return 0;
 }
 
-static void finish(struct tasd_statedict *sd)
+static void hash_paths(struct tasd_node *root, uint64_t seed)
 {
-	struct tasd_statedict_totals *totals = &sd->totals;
-	const struct tasd_node *next;
-
-	sd->root.path_hash = XXH3_64bits("", 0);
-	for (next = tasd_node_next(&sd->root); next;
+	root->path_hash = XXH3_64bits_withSeed("", 0, seed);
+	for (const struct tasd_node *next = tasd_node_next(root); next;
 		next = tasd_node_next(next)) {
 		struct tasd_node *node = (struct tasd_node *)next;
 
 		node->path_hash = XXH3_64bits_withSeed(
 			node->name, node->name_len, node->parent->path_hash);
+	}
+}
+
+static void finish(struct tasd_statedict *sd)
+{
+	struct tasd_statedict_totals *totals = &sd->totals;
+	const struct tasd_node *node;
+
+	hash_paths(&sd->root, 0);
+	hash_paths(&sd->attrs, 1);
+	for (node = tasd_node_next(&sd->root); node;
+		node = tasd_node_next(node)) {
 		totals->nodes++;
 		if (node->form != TASD_FORM_TENSOR)
 			continue;
 		totals->tensors++;
+		if (node->extra && node->extra->tie)
+			continue;
 		if (__builtin_add_overflow(totals->bytes, node->tensor->nbytes,
 			    &totals->bytes))
 			totals->bytes = UINT64_MAX;

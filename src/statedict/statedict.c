@@ -60,6 +60,9 @@ tasd_err tasd_statedict_new(
 	sd->root.form = TASD_FORM_DIR;
 	sd->root.name = "";
 	sd->root.key.text = "";
+	sd->attrs = sd->root;
+	sd->attrs.kind = TASD_KIND_GROUP;
+	sd->attrs.flags = TASD_NODE_WAY;
 	*ret = sd;
 	return 0;
 }
@@ -78,10 +81,15 @@ struct tasd_node *tasd_statedict_root(const struct tasd_statedict *sd)
 	return (struct tasd_node *)&sd->root;
 }
 
+const struct tasd_node *tasd_statedict_attrs(const struct tasd_statedict *sd)
+{
+	return &sd->attrs;
+}
+
 const struct tasd_node *tasd_statedict_whole(const struct tasd_statedict *sd)
 {
 	const struct tasd_node *node =
-		sd->items.count == 1 ? &sd->items.first->nodes[0] : NULL;
+		sd->items.count ? &sd->items.first->nodes[0] : NULL;
 
 	return node && node->key.type == TASD_KEY_WHOLE ? node : NULL;
 }
@@ -172,25 +180,26 @@ static bool is_named_constant(uint8_t type)
 	       type == TASD_KEY_FALSE;
 }
 
-/* A whole is all there is. */
+/* A whole is the only item of the root. */
 static bool may_add(const struct tasd_statedict *sd,
 	const struct tasd_node *parent, uint8_t type)
 {
 	if (type == TASD_KEY_WHOLE)
 		return parent == &sd->root && sd->items.count == 0;
-	return type < TASD_KEY_WHOLE && !tasd_statedict_whole(sd);
+	return type < TASD_KEY_WHOLE &&
+	       (parent != &sd->root || !tasd_statedict_whole(sd));
 }
 
-tasd_err tasd_statedict_add(struct tasd_statedict *sd, struct tasd_node *parent,
+/* An item or an attribute of owner; what else it needs to be is checked. */
+static tasd_err add(struct tasd_statedict *sd, struct tasd_node *owner,
 	struct tasd_key key, struct tasd_node **ret)
 {
-	struct item_key item = {.dict = parent, .key = &key};
+	struct item_key item = {.dict = owner, .key = &key};
 	struct tasd_node *node;
 	uint64_t hash;
 	tasd_err err;
 
-	if (sd->sealed || parent->form != TASD_FORM_DIR || key.len > KEY_MAX ||
-		!may_add(sd, parent, key.type) ||
+	if (sd->sealed || key.len > KEY_MAX ||
 		(key.type == TASD_KEY_TUPLE && !key.text))
 		return -EINVAL;
 	if (is_named_constant(key.type) || !key.text) {
@@ -215,12 +224,39 @@ tasd_err tasd_statedict_add(struct tasd_statedict *sd, struct tasd_node *parent,
 		return err;
 	}
 	node->key = key;
-	node->parent = parent;
+	node->parent = owner;
 	node->form = TASD_FORM_DIR;
 	node->kind = TASD_KIND_DICT;
 	node->name = "";
-	node->order = parent->dir.nchildren++;
 	*ret = node;
+	return 0;
+}
+
+tasd_err tasd_statedict_add(struct tasd_statedict *sd, struct tasd_node *parent,
+	struct tasd_key key, struct tasd_node **ret)
+{
+	tasd_err err;
+
+	if (parent->form != TASD_FORM_DIR || !may_add(sd, parent, key.type))
+		return -EINVAL;
+	err = add(sd, parent, key, ret);
+	if (!err)
+		(*ret)->order = parent->dir.nchildren++;
+	return err;
+}
+
+tasd_err tasd_statedict_attr(struct tasd_statedict *sd, struct tasd_node *node,
+	struct tasd_key key, struct tasd_node **ret)
+{
+	tasd_err err;
+
+	if (key.type >= TASD_KEY_WHOLE)
+		return -EINVAL;
+	err = add(sd, node, key, ret);
+	if (err)
+		return err;
+	(*ret)->flags = TASD_NODE_BESIDE;
+	sd->nattrs++;
 	return 0;
 }
 
@@ -287,6 +323,12 @@ struct lineage {
 	size_t count;
 };
 
+/* A group stands for no key, but for the one of an item that has attributes. */
+static bool has_component(const struct tasd_node *node)
+{
+	return node->kind != TASD_KIND_GROUP || node->flags & TASD_NODE_ITEM;
+}
+
 /* keys_only leaves out the groups above node, which have no component. */
 static void lineage_of(struct tasd_buf *buf, const struct tasd_node *node,
 	bool keys_only, struct lineage *line)
@@ -294,7 +336,7 @@ static void lineage_of(struct tasd_buf *buf, const struct tasd_node *node,
 	size_t count = 0, at;
 
 	for (const struct tasd_node *n = node; n->parent; n = n->parent)
-		count += !keys_only || n == node || n->kind != TASD_KIND_GROUP;
+		count += !keys_only || n == node || has_component(n);
 	line->count = count;
 	line->nodes = line->few;
 	if (count > sizeof(line->few) / sizeof(line->few[0])) {
@@ -307,7 +349,7 @@ static void lineage_of(struct tasd_buf *buf, const struct tasd_node *node,
 	}
 	at = count;
 	for (const struct tasd_node *n = node; n->parent; n = n->parent) {
-		if (!keys_only || n == node || n->kind != TASD_KIND_GROUP)
+		if (!keys_only || n == node || has_component(n))
 			line->nodes[--at] = n;
 	}
 }
@@ -321,14 +363,16 @@ static void lineage_free(struct lineage *line)
 void tasd_node_key_json(struct tasd_buf *buf, const struct tasd_node *node)
 {
 	struct lineage line;
+	bool any = false;
 
 	lineage_of(buf, node, true, &line);
 	tasd_buf_char(buf, '[');
 	for (size_t i = 0; i < line.count; i++) {
 		if (line.nodes[i]->key.type == TASD_KEY_WHOLE)
 			continue;
-		if (i > 0)
+		if (any)
 			tasd_buf_char(buf, ',');
+		any = true;
 		tasd_key_json(buf, &line.nodes[i]->key);
 	}
 	tasd_buf_char(buf, ']');

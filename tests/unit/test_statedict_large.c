@@ -124,8 +124,8 @@ START_TEST(many_experts)
 
 	require_eq(
 		tasd_statedict_totals(sd).nodes, COUNT + 1 + 200 + 200 + COUNT);
-	/* 80 bytes a node, 8 in its parent's list, and the text. */
-	require_op(tasd_statedict_arena(sd)->used / COUNT, <, 210);
+	/* 88 bytes a node, 8 in its parent's list, and the text. */
+	require_op(tasd_statedict_arena(sd)->used / COUNT, <, 221);
 	tasd_statedict_free(sd);
 }
 END_TEST
@@ -135,7 +135,7 @@ START_TEST(many_in_one_directory)
 	struct tasd_statedict *sd = check(flat, COUNT);
 
 	require_eq(tasd_statedict_root(sd)->dir.nchildren, COUNT);
-	require_op(tasd_statedict_arena(sd)->used / COUNT, <, 110);
+	require_op(tasd_statedict_arena(sd)->used / COUNT, <, 113);
 	tasd_statedict_free(sd);
 }
 END_TEST

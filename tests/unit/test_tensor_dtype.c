@@ -49,6 +49,13 @@ START_TEST(names_are_torchs)
 		{TASD_DTYPE_F8_E8M0FNU, "float8_e8m0fnu", "|V1"},
 		{TASD_DTYPE_F4_E2M1FN, "float4_e2m1fn", NULL},
 		{TASD_DTYPE_F6_E3M2FN, "float6_e3m2fn", NULL},
+		{TASD_DTYPE_F4_E2M1FN_X2, "float4_e2m1fn_x2", "|V1"},
+		{TASD_DTYPE_BC32, "bcomplex32", "<V4"},
+		{TASD_DTYPE_QI32, "qint32", "<i4"},
+		{TASD_DTYPE_QU4X2, "quint4x2", NULL},
+		{TASD_DTYPE_BITS16, "bits16", "<V2"},
+		{TASD_DTYPE_U7, "uint7", "|u1"},
+		{TASD_DTYPE_I1, "int1", "|i1"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -47,23 +47,51 @@ enum tasd_node_form {
 	TASD_FORM_DIR,
 	TASD_FORM_TENSOR, /* a file of tensor bytes */
 	TASD_FORM_VALUE,  /* a file of these bytes */
-	TASD_FORM_LINK,	  /* a container met before: a symlink to it */
+	TASD_FORM_LINK,   /* a container met before: a symlink to it */
+};
+
+/* One more attribute of a node, user.tasd.NAME. */
+struct tasd_node_fact {
+	const char *name;  /* terminated */
+	const char *value; /* not terminated */
+	uint32_t len;
+};
+
+/* What only some nodes have; in the arena. */
+struct tasd_node_extra {
+	const char *class; /* "torch.nn.parameter.Parameter"; NULL: not said */
+	const struct tasd_node_fact *facts;
+	uint32_t nfacts;
+	/* Tensors that are the same bytes, seen in the same way, are one file
+	 * of several names.  tie leads to the first of them and is NULL in
+	 * that one, where nties counts them all. */
+	uint32_t nties;
+	const struct tasd_node *tie;
+};
+
+enum tasd_node_flag {
+	TASD_NODE_BESIDE = 1 << 0, /* an attribute: see tasd_statedict_attr() */
+	TASD_NODE_WAY = 1 << 1,    /* a directory on the way to one; no key */
+	TASD_NODE_ITEM = 1 << 2,   /* such a one that stands for an item, whose
+				      key is a component of those below */
 };
 
 struct tasd_node {
 	struct tasd_node *parent; /* NULL for the root */
-	const char *name;	  /* path component, not terminated */
-	const char *error;	  /* terminated; NULL when nothing is wrong */
-	struct tasd_key key;	  /* within the nearest dict or list above */
-	uint64_t path_hash;	  /* of the names from the root: stable over
-				     runs, what st_ino is made of */
-	uint32_t order;		  /* position among the items of its dict; a
-				     group's is that of its first member */
-	uint32_t index;		  /* position among its parent's children */
+	const char *name;         /* path component, not terminated */
+	const char *error;        /* terminated; NULL when nothing is wrong */
+	const struct tasd_node_extra *extra; /* NULL: nothing of it */
+	struct tasd_key key; /* within the nearest dict or list above */
+	uint64_t path_hash;  /* of the names from the root: stable over
+				runs, what st_ino is made of */
+	uint32_t order;      /* position among the items of its dict; a
+				group's is that of its first member */
+	uint32_t index;      /* position among its parent's children */
 	uint16_t name_len;
 	uint8_t kind; /* enum tasd_kind */
 	uint8_t form; /* enum tasd_node_form */
 	uint8_t requires_grad;
+	uint8_t flags; /* enum tasd_node_flag */
 	union {
 		struct {
 			struct tasd_node **children; /* saved order */
@@ -104,6 +132,19 @@ struct tasd_arena *tasd_statedict_arena(struct tasd_statedict *sd);
  */
 tasd_err tasd_statedict_add(struct tasd_statedict *sd, struct tasd_node *parent,
 	struct tasd_key key, struct tasd_node **ret);
+
+/*
+ * Add an attribute of node, which is the root or an item: something it carries
+ * beside what it holds, and which is not in the tree but below the directory
+ * tasd_statedict_attrs(), at the same path.  Like an item otherwise; a
+ * directory may be filled by tasd_statedict_add(), but what is in it has no
+ * attributes of its own.
+ */
+tasd_err tasd_statedict_attr(struct tasd_statedict *sd, struct tasd_node *node,
+	struct tasd_key key, struct tasd_node **ret);
+
+/* The root of all attributes: a directory, empty when there are none. */
+const struct tasd_node *tasd_statedict_attrs(const struct tasd_statedict *sd);
 
 /*
  * The only leaf of a state dict that is one bare tensor or value: the item
@@ -152,8 +193,8 @@ void tasd_node_dotted(struct tasd_buf *buf, const struct tasd_node *node);
 
 struct tasd_statedict_totals {
 	uint64_t tensors; /* nodes of form TENSOR */
-	uint64_t bytes;	  /* of them all, ties counted once */
-	uint64_t nodes;	  /* below the root */
+	uint64_t bytes;   /* of them all, ties counted once */
+	uint64_t nodes;   /* below the root */
 };
 struct tasd_statedict_totals tasd_statedict_totals(
 	const struct tasd_statedict *sd);

@@ -38,6 +38,33 @@ enum tasd_dtype {
 	TASD_DTYPE_F6_E2M3FN, /* 6 bits an element */
 	TASD_DTYPE_F6_E3M2FN,
 	TASD_DTYPE_F4_E2M1FN, /* 4 bits an element, low nibble first */
+	/* torch's own. */
+	TASD_DTYPE_F4_E2M1FN_X2, /* a byte: two elements */
+	TASD_DTYPE_BC32,         /* complex of two bfloat16 */
+	TASD_DTYPE_QI8,          /* integer codes of quantised numbers */
+	TASD_DTYPE_QU8,
+	TASD_DTYPE_QI32,
+	TASD_DTYPE_QU4X2, /* 4 bits an element; each row begins on a byte */
+	TASD_DTYPE_QU2X4, /* 2 bits, likewise */
+	TASD_DTYPE_BITS8,
+	TASD_DTYPE_BITS16,
+	TASD_DTYPE_BITS1X8, /* a byte: eight elements */
+	TASD_DTYPE_BITS2X4,
+	TASD_DTYPE_BITS4X2,
+	TASD_DTYPE_U1, /* a byte an element, as all of them up to I7 */
+	TASD_DTYPE_U2,
+	TASD_DTYPE_U3,
+	TASD_DTYPE_U4,
+	TASD_DTYPE_U5,
+	TASD_DTYPE_U6,
+	TASD_DTYPE_U7,
+	TASD_DTYPE_I1,
+	TASD_DTYPE_I2,
+	TASD_DTYPE_I3,
+	TASD_DTYPE_I4,
+	TASD_DTYPE_I5,
+	TASD_DTYPE_I6,
+	TASD_DTYPE_I7,
 	TASD_DTYPE_COUNT,
 };
 
@@ -45,8 +72,8 @@ struct tasd_dtype_info {
 	const char *name;  /* what user.tasd.dtype says */
 	const char *numpy; /* descr in a .npy header, NULL when numpy has no
 			      whole-byte type of that width */
-	uint16_t bits;	   /* of one element */
-	bool widens;	   /* a float type whose every value has an exact
+	uint16_t bits;     /* of one element */
+	bool widens;       /* a float type whose every value has an exact
 			      float32: what tasd_widen() takes */
 };
 
