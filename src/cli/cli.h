@@ -2,8 +2,8 @@
  * What the files of the command line share: a command, how its options are
  * read, and how things are said.  One thread.
  *
- * Nothing here or in the commands that only read touches FUSE; mount.c is the
- * only user of the server.
+ * Nothing here or in the commands that only read touches FUSE; mount.c, in a
+ * program of its own, is the only user of the server.
  */
 #ifndef TASD_CLI_CLI_H
 #define TASD_CLI_CLI_H
@@ -34,9 +34,8 @@ extern const struct tasd_command tasd_command_info;
 extern const struct tasd_command tasd_command_cat;
 extern const struct tasd_command tasd_command_doctor;
 
-/* As mount(8) calls it: mount.fuse.tasdfs SOURCE MOUNTPOINT [-sfnvrw] [-o ..]
- */
-int tasd_mount_helper(int argc, char **argv);
+/* What `tasdfs mount` calls the program that mounts, as its argv[0]. */
+#define TASD_MOUNT_NAME "tasdfs mount"
 
 /* What tasd_cli_getopt() returns besides an option's value. */
 #define TASD_GETOPT_END  (-1)

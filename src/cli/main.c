@@ -1,6 +1,5 @@
 /*
- * tasdfs COMMAND: the table of commands.  Called as mount.fuse.tasdfs it is
- * the helper that mount(8) runs for type fuse.tasdfs.
+ * tasdfs COMMAND: the table of commands.
  */
 #include "cli.h"
 #include "print.h"
@@ -98,12 +97,8 @@ static int help_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const char *self = argc > 0 ? strrchr(argv[0], '/') : NULL;
 	const struct tasd_command *cmd;
 
-	self = self ? self + 1 : argc > 0 ? argv[0] : "tasdfs";
-	if (strncmp(self, "mount.", 6) == 0)
-		return tasd_mount_helper(argc, argv);
 	if (argc < 2) {
 		tasd_cli_fail("a command is missing; see tasdfs --help");
 		return TASD_EXIT_USAGE;

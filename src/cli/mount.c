@@ -1,5 +1,6 @@
 /*
- * tasdfs mount: the only command that needs the server.
+ * Mounting: the only part of the command line that needs the server.  It is a
+ * program of its own, mount.fuse.tasdfs, which `tasdfs mount` runs.
  *
  * In the background the server is a child, forked before the server is made
  * since that may start threads.  Until the mount is ready the child keeps the
@@ -13,6 +14,7 @@
 #include "cli.h"
 #include "machine.h"
 #include "mount_opts.h"
+#include "mount_run.h"
 #include "mounts.h"
 #include "print.h"
 #include "target.h"
@@ -30,31 +32,6 @@
 #include <sys/wait.h>
 
 #define STACKED_MAX 32
-
-static const char help[] =
-	"Usage: tasdfs mount [OPTION]... SOURCE MOUNTPOINT\n"
-	"\n"
-	"Mount a checkpoint, or a folder of them, read-only. Returns when the "
-	"mount is\n"
-	"ready and says in a line what it is.\n"
-	"\n"
-	"  -f           stay in the foreground\n"
-	"  -d           show libfuse's trace of requests; implies -f\n"
-	"  -o OPT,...   mount options:\n"
-	"     root=folder     show a container folder's files, not its state "
-	"dict\n"
-	"     faces=both      list NAME.tasd beside each container NAME\n"
-	"     nosplit         do not split keys at their dots\n"
-	"     allow_other     let other users in\n"
-	"     mode=MODE       auto, cached or direct: how bytes are served\n"
-	"     threads=N       default: as many as cores\n"
-	"     log=FILE        where the server writes what it has to say\n"
-	"     ready_fd=N      write the line to this file descriptor as well\n"
-	"  -h, --help   show this text\n"
-	"\n"
-	"  tasdfs mount model.safetensors /mnt\n"
-	"  tasdfs mount -o faces=both ~/checkpoints /mnt\n"
-	"  tasdfs umount /mnt\n";
 
 struct mounting {
 	struct tasd_mount_opts opts;
@@ -402,7 +379,7 @@ static struct mounting mounting_new(void)
 		.opts = {.ready_fd = -1}, .to_parent = -1, .log_fd = -1};
 }
 
-static int run(const struct tasd_command *cmd, int argc, char **argv)
+int tasd_mount_run(const struct tasd_command *cmd, int argc, char **argv)
 {
 	static const struct option longs[] = {{NULL, 0, NULL, 0}};
 	struct mounting m = mounting_new();
@@ -434,14 +411,7 @@ out:
 	return rc;
 }
 
-const struct tasd_command tasd_command_mount = {
-	.name = "mount",
-	.summary = "mount a checkpoint, or a folder of them",
-	.help = help,
-	.run = run,
-};
-
-int tasd_mount_helper(int argc, char **argv)
+int tasd_mount_helper(const struct tasd_command *cmd, int argc, char **argv)
 {
 	struct mounting m = mounting_new();
 	struct tasd_diag diag = {.text = ""};
@@ -457,15 +427,13 @@ int tasd_mount_helper(int argc, char **argv)
 			m.opts.quiet = false;
 		else if (c == 'o' &&
 			 !tasd_mount_opts_parse(&m.opts, optarg, &diag))
-			rc = tasd_cli_usage(
-				&tasd_command_mount, "%s", diag.text);
+			rc = tasd_cli_usage(cmd, "%s", diag.text);
 		else if (c == '?')
-			rc = tasd_cli_usage(&tasd_command_mount,
-				"unknown option -%c", optopt);
+			rc = tasd_cli_usage(cmd, "unknown option -%c", optopt);
 	}
 	if (!rc)
-		rc = tasd_cli_operands(&tasd_command_mount, argc, argv, 2, 2,
-			"SOURCE MOUNTPOINT");
+		rc = tasd_cli_operands(
+			cmd, argc, argv, 2, 2, "SOURCE MOUNTPOINT");
 	if (!rc && !fake) {
 		m.source = argv[optind];
 		rc = mount_source(&m, argv[optind + 1]);
