@@ -406,12 +406,9 @@ static tasd_err place_attrs(struct sealing *s)
 		if (item->flags & TASD_NODE_BESIDE)
 			err = make_way(s, item);
 	walk = walk_items(s->sd);
-	while (!err && (item = next_item(&walk))) {
-		if (!(item->flags & TASD_NODE_BESIDE))
-			continue;
-		item->order = item->parent->dir.nchildren;
-		err = place(s, item);
-	}
+	while (!err && (item = next_item(&walk)))
+		if (item->flags & TASD_NODE_BESIDE)
+			err = place(s, item);
 	return err;
 }
 

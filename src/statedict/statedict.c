@@ -256,7 +256,7 @@ tasd_err tasd_statedict_attr(struct tasd_statedict *sd, struct tasd_node *node,
 	if (err)
 		return err;
 	(*ret)->flags = TASD_NODE_BESIDE;
-	sd->nattrs++;
+	(*ret)->order = sd->nattrs++;
 	return 0;
 }
 

@@ -107,7 +107,7 @@ START_TEST(beside_items)
 	ck_assert_uint_eq(root->dir.nchildren, 2);
 	node = (struct tasd_node *)tasd_statedict_child(
 		sd, tasd_statedict_attrs(sd), "tag", 3);
-	ck_assert_uint_eq(node->order, 1);
+	ck_assert_uint_eq(node->order, 2);
 	ck_assert_uint_ne(node->path_hash, 0);
 	tasd_statedict_free(sd);
 }

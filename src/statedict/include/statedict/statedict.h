@@ -85,7 +85,8 @@ struct tasd_node {
 	uint64_t path_hash;  /* of the names from the root: stable over
 				runs, what st_ino is made of */
 	uint32_t order;      /* position among the items of its dict; a
-				group's is that of its first member */
+				group's is that of its first member,
+				an attribute's that among all of them */
 	uint32_t index;      /* position among its parent's children */
 	uint16_t name_len;
 	uint8_t kind; /* enum tasd_kind */
