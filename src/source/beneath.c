@@ -46,7 +46,9 @@ static int open_resolving(
 		if (errno != EAGAIN && errno != EINTR)
 			break;
 	}
-	return -errno;
+	/* -EPERM is what we say of names that lead out; the kernel says EXDEV
+	 * of those, and EPERM only where something else forbids the open. */
+	return errno == EPERM ? -EACCES : -errno;
 }
 
 /* Open what is known to be a regular file only; -EINVAL when it is not. */
