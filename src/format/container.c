@@ -6,6 +6,7 @@
  * The container's own file is source 0 (the index, for a folder), so "does its
  * place still hold what was read" is one question for all sources.
  */
+#include "slab.h"
 #include "sniff.h"
 #include <base/cleanup.h>
 #include <fcntl.h>
@@ -133,6 +134,7 @@ static void container_free(struct tasd_container *ctr)
 	for (uint32_t i = 0; i < ctr->nsources; i++)
 		tasd_source_put(ctr->sources[i]);
 	free(ctr->sources);
+	tasd_slabs_free(ctr->slabs);
 	tasd_statedict_free(ctr->sd);
 	if (ctr->dirfd >= 0)
 		close(ctr->dirfd);

@@ -3,12 +3,17 @@
  * The body is the tensor's bytes as its extents hold them, or the same widened
  * to float32, block by block, or a value's text.
  */
+#include "slab.h"
 #include <base/checked.h>
 #include <format/content.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tensor/gather.h>
 #include <tensor/npy.h>
 #include <tensor/widen.h>
+
+/* Pieces of a storage that are handed on together. */
+#define PIECES 64u
 
 /* One block of widening: this many floats at most, and what they come from. */
 #define BLOCK_FLOATS 8192u
@@ -69,6 +74,12 @@ static uint64_t body_size(const struct tasd_node *node, enum tasd_view view)
 	return size;
 }
 
+static bool is_gathered(const struct tasd_node *node)
+{
+	return node->form == TASD_FORM_TENSOR &&
+	       node->tensor->data == TASD_DATA_STRIDED;
+}
+
 uint64_t tasd_content_size(const struct tasd_node *node, enum tasd_view view)
 {
 	struct tasd_buf head = tasd_buf_counting();
@@ -91,7 +102,7 @@ tasd_err tasd_content_open(struct tasd_container *ctr,
 	if (node->form == TASD_FORM_TENSOR) {
 		if (node->tensor->data == TASD_DATA_PLACEHOLDER)
 			return -ENODATA;
-		if (node->tensor->data != TASD_DATA_PLAIN)
+		if (node->tensor->data == TASD_DATA_BROKEN)
 			return -EIO;
 	}
 	add_head(&head, node, view);
@@ -114,6 +125,10 @@ tasd_err tasd_content_open(struct tasd_container *ctr,
 
 void tasd_content_close(struct tasd_content *content)
 {
+	if (is_gathered(content->node))
+		tasd_slabs_drop(__atomic_load_n(&content->ctr->slabs,
+					__ATOMIC_ACQUIRE),
+			content->node);
 	tasd_container_put(content->ctr);
 	free(content->head);
 	content->ctr = NULL;
@@ -148,6 +163,103 @@ static tasd_err read_extents(const struct tasd_content *content, char *out,
 	return len ? -EIO : 0;
 }
 
+/* Pieces of the storage, which may be of several extents. */
+static tasd_err read_storage(
+	void *ctx, const struct tasd_span *spans, size_t nspans)
+{
+	const struct tasd_content *content = ctx;
+	const struct tasd_tensor *tensor = content->node->tensor;
+	const struct tasd_extent *e = &tensor->extent;
+	struct tasd_span pieces[PIECES];
+	tasd_err err = 0;
+
+	for (size_t i = 0; i < nspans && tensor->nextents > 1 && !err; i++)
+		err = read_extents(content, spans[i].out, spans[i].len,
+			spans[i].offset);
+	if (tensor->nextents > 1)
+		return err;
+	while (nspans > 0 && !err) {
+		size_t n = nspans < PIECES ? nspans : PIECES;
+
+		for (size_t i = 0; i < n; i++) {
+			if (tensor->nextents == 0 ||
+				!tasd_range_fits(spans[i].offset, spans[i].len,
+					e->length))
+				return -EIO;
+			pieces[i] = spans[i];
+			pieces[i].offset += e->offset;
+		}
+		err = tasd_source_preadv(
+			content->ctr->sources[e->source], pieces, n);
+		spans += n;
+		nspans -= n;
+	}
+	return err;
+}
+
+static tasd_err gather(void *ctx, void *out, size_t len, uint64_t offset)
+{
+	const struct tasd_content *content = ctx;
+	struct tasd_gather g = tasd_gather_of(content->node->tensor);
+
+	return tasd_gather_pread(&g, read_storage, ctx, out, len, offset);
+}
+
+/* The container's slabs, made when they are first needed; NULL: no memory. */
+static struct tasd_slabs *slabs_of(struct tasd_container *ctr)
+{
+	struct tasd_slabs *slabs =
+		__atomic_load_n(&ctr->slabs, __ATOMIC_ACQUIRE);
+	struct tasd_slabs *made = NULL;
+
+	if (slabs || tasd_slabs_new(&made))
+		return slabs;
+	if (__atomic_compare_exchange_n(&ctr->slabs, &slabs, made, false,
+		    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made;
+	tasd_slabs_free(made);
+	return slabs;
+}
+
+/* Bytes that were gathered before are handed out only when the files they are
+ * from have not changed since. */
+static tasd_err check_sources(const struct tasd_content *content)
+{
+	const struct tasd_tensor *tensor = content->node->tensor;
+	struct tasd_source *const *sources = content->ctr->sources;
+	tasd_err err = content->ctr->nsources > 0
+			       ? tasd_source_check(sources[0])
+			       : 0;
+
+	for (uint32_t i = 0; i < tensor->nextents && !err; i++) {
+		uint32_t at = tasd_tensor_extents(tensor)[i].source;
+
+		err = at ? tasd_source_check(sources[at]) : 0;
+	}
+	return err ? -EIO : 0;
+}
+
+/* Exactly len bytes of the row-major ones, at offset. */
+static tasd_err read_tensor(const struct tasd_content *content, char *out,
+	uint64_t len, uint64_t offset)
+{
+	const struct tasd_tensor *tensor = content->node->tensor;
+	void *ctx = (void *)(uintptr_t)content;
+	struct tasd_slabs *slabs = NULL;
+	tasd_err err;
+
+	if (tensor->data != TASD_DATA_STRIDED)
+		return read_extents(content, out, len, offset);
+	/* Only the byte order differs: there is nothing to be gained. */
+	if (tensor->extra->stride)
+		slabs = slabs_of(content->ctr);
+	if (!slabs)
+		return gather(ctx, out, (size_t)len, offset);
+	err = tasd_slabs_pread(slabs, content->node, tensor->nbytes, gather,
+		ctx, out, (size_t)len, offset);
+	return err ? err : check_sources(content);
+}
+
 /*
  * Bytes of the widened tensor at any offset: whole groups are read and widened
  * block by block, and of the first and last block only what was asked for is
@@ -171,7 +283,7 @@ static tasd_err read_widened(const struct tasd_content *content, char *out,
 
 		if (count > BLOCK_FLOATS / group)
 			count = BLOCK_FLOATS / group;
-		err = read_extents(content, narrow, count * group_bytes,
+		err = read_tensor(content, narrow, count * group_bytes,
 			first * group_bytes);
 		if (err)
 			return err;
@@ -196,7 +308,7 @@ static tasd_err read_body(const struct tasd_content *content, char *out,
 	}
 	if (content->view == TASD_VIEW_F32)
 		return read_widened(content, out, len, offset);
-	return read_extents(content, out, len, offset);
+	return read_tensor(content, out, len, offset);
 }
 
 tasd_err tasd_content_pread(struct tasd_content *content, void *out, size_t len,

@@ -7,5 +7,7 @@
 const struct tasd_format *const tasd_formats[] = {
 	&tasd_format_safetensors,
 	&tasd_format_safetensors_index,
+	&tasd_format_npy,
+	&tasd_format_npz,
 	NULL,
 };

@@ -6,5 +6,7 @@
 
 extern const struct tasd_format tasd_format_safetensors;
 extern const struct tasd_format tasd_format_safetensors_index;
+extern const struct tasd_format tasd_format_npy;
+extern const struct tasd_format tasd_format_npz;
 
 #endif

@@ -21,10 +21,13 @@
 #define END64_LEN   56u
 
 /*
- * How far back the end record is looked for: a comment of 64 KiB, rounded up
- * to the blocks of 4096 bytes, 3 of them shared, in which miniz looks.
+ * miniz looks for the end record in blocks of 4096 bytes, of which neighbours
+ * share 3, from the end of the file: a comment of 64 KiB makes 17 of them.  It
+ * gives up when the next one would begin before the file does.
  */
-#define TAIL_MAX ((size_t)4096 + 16 * 4093)
+#define BLOCK  ((size_t)4096)
+#define STEP   (BLOCK - 3)
+#define BLOCKS ((size_t)17)
 
 /* Of the directory at a time; more than the largest record. */
 #define CHUNK ((size_t)1 << 20)
@@ -48,10 +51,13 @@ static tasd_err find_end(struct tasd_zip *zip, uint64_t *ret_at,
 	unsigned char end[END_LEN], struct tasd_diag *diag)
 {
 	uint64_t size = zip->source->size;
-	size_t len = size < TAIL_MAX ? (size_t)size : TAIL_MAX;
-	unsigned char *tail = malloc(len + 1);
+	size_t len = size < BLOCK ? (size_t)size : BLOCK;
+	unsigned char *tail;
 	tasd_err err;
 
+	for (size_t i = 1; i < BLOCKS && size - len >= STEP; i++)
+		len += STEP;
+	tail = malloc(len);
 	if (!tail)
 		return -ENOMEM;
 	err = read_piece(zip, tail, len, size - len);

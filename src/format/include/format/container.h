@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 struct tasd_format;
+struct tasd_slabs;
 
 /* Upper bound of what one container's metadata may take, in bytes. */
 #define TASD_CONTAINER_MEMORY ((size_t)192 << 20)
@@ -41,6 +42,8 @@ struct tasd_container {
 	size_t problems_len;
 	uint32_t nproblems;
 	unsigned int refs;
+	/* Atomic; owned; NULL until something is gathered. */
+	struct tasd_slabs *slabs;
 	/* Only for tasd_container_check(): where it was opened. */
 	int rootfd; /* owned */
 	char *path; /* beneath rootfd; owned */
