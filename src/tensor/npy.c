@@ -31,6 +31,13 @@ static void add_dict(struct tasd_buf *buf, const char *descr,
 	tasd_buf_str(buf, "), }");
 }
 
+static bool is_ascii(const char *text)
+{
+	while (*text && (unsigned char)*text < 0x80)
+		text++;
+	return *text == '\0';
+}
+
 static void add_le(struct tasd_buf *buf, uint64_t value, unsigned int width)
 {
 	for (unsigned int i = 0; i < width; i++)
@@ -42,12 +49,12 @@ void tasd_npy_header(struct tasd_buf *buf, const char *descr,
 {
 	struct tasd_buf dict = tasd_buf_counting();
 	size_t fixed = 6 + 2 + 2, total;
-	bool v2;
+	bool utf8 = !is_ascii(descr), wide;
 
 	add_dict(&dict, descr, shape, ndim);
 	total = (fixed + dict.len + 1 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-	v2 = total - fixed > V1_MAX;
-	if (v2) {
+	wide = utf8 || total - fixed > V1_MAX;
+	if (wide) {
 		fixed += 2;
 		total = (fixed + dict.len + 1 + ALIGNMENT - 1) / ALIGNMENT *
 			ALIGNMENT;
@@ -57,9 +64,9 @@ void tasd_npy_header(struct tasd_buf *buf, const char *descr,
 		return;
 	}
 	tasd_buf_add(buf, "\x93NUMPY", 6);
-	tasd_buf_char(buf, v2 ? 2 : 1);
+	tasd_buf_char(buf, utf8 ? 3 : wide ? 2 : 1);
 	tasd_buf_char(buf, 0);
-	add_le(buf, total - fixed, v2 ? 4 : 2);
+	add_le(buf, total - fixed, wide ? 4 : 2);
 	add_dict(buf, descr, shape, ndim);
 	for (size_t i = fixed + dict.len + 1; i < total; i++)
 		tasd_buf_char(buf, ' ');

@@ -108,9 +108,21 @@ START_TEST(version_two)
 }
 END_TEST
 
+START_TEST(version_three)
+{
+	uint64_t shape[] = {1};
+	struct header h = make("[('\xcf\x80', '<f4')]", shape, 1);
+
+	ck_assert_uint_eq(h.major, 3);
+	ck_assert_ptr_nonnull(strstr(h.buf.bytes + h.at, "'\xcf\x80'"));
+	tasd_buf_free(&h.buf);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {dicts, padding, version_two, NULL};
+	const TTest *const tests[] = {
+		dicts, padding, version_two, version_three, NULL};
 
 	return unit_run("tensor npy", tests);
 }

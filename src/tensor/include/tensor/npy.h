@@ -1,6 +1,6 @@
 /*
  * The header of a .npy file (format version 1.0, or 2.0 when it is longer than
- * 65535 bytes), padded so that the data begins at a multiple of 64.
+ * 65535 bytes, or 3.0 when its descr is not ASCII), padded so that the data begins at a multiple of 64.
  * Source of the format: numpy's NEP 1.
  */
 #ifndef TASD_TENSOR_NPY_H
