@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static void line(const char *severity, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void line(
+	const char *severity, const char *format, va_list args)
 {
 	char raw[TASD_DIAG_MAX], text[TASD_DIAG_MAX];
 	char out[TASD_DIAG_MAX + 64];

@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "print.h"
 #include <base/cleanup.h>
+#include <base/limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,6 +100,7 @@ int main(int argc, char **argv)
 {
 	const struct tasd_command *cmd;
 
+	tasd_limits_raise_files();
 	if (argc < 2) {
 		tasd_cli_fail("a command is missing; see tasdfs --help");
 		return TASD_EXIT_USAGE;

@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "mount_help.h"
 #include "mount_run.h"
+#include <base/limits.h>
 #include <string.h>
 
 static const struct tasd_command command = {
@@ -17,6 +18,7 @@ static const struct tasd_command command = {
 
 int main(int argc, char **argv)
 {
+	tasd_limits_raise_files();
 	if (argc > 0 && strcmp(argv[0], TASD_MOUNT_NAME) == 0)
 		return command.run(&command, argc, argv);
 	return tasd_mount_helper(&command, argc, argv);

@@ -7,6 +7,9 @@
 #include <format/index.h>
 #include <string.h>
 
+/* The longest dtype of the table, float8_e4m3fnuz. */
+#define DTYPE_WIDTH 15
+
 /* A table's columns are no wider than these, so that one long name does not
  * push the others out of sight. */
 #define PATH_WIDTH_MAX  60
@@ -189,7 +192,7 @@ static void add_row(struct tasd_buf *buf, struct tasd_buf *text,
 	tasd_buf_str(text, known    ? tasd_tensor_dtype(tensor)
 			   : tensor ? "broken"
 				    : tasd_kind_name(node->kind));
-	add_column(buf, text, 13);
+	add_column(buf, text, DTYPE_WIDTH);
 	text->len = 0;
 	if (known)
 		add_shape(text, tensor);

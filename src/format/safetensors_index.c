@@ -65,9 +65,34 @@ static bool find_index(int dirfd, char out[NAME_MAX + 1])
 	return found == 1;
 }
 
+/* Stops at the outermost object's "weight_map". */
+static tasd_err look_for_map(void *ctx, const struct tasd_json_event *event)
+{
+	static const char key[] = "weight_map";
+	bool *found = ctx;
+
+	if (event->type != TASD_JSON_KEY || event->depth != 1 ||
+		event->len != strlen(key) ||
+		memcmp(event->text, key, event->len) != 0)
+		return 0;
+	*found = true;
+	return -ECANCELED;
+}
+
+/* Other JSON files may hold an index somewhere within; an index is one. */
+static bool has_map(const unsigned char *head, size_t len)
+{
+	struct tasd_json *json = NULL;
+	bool found = false;
+
+	if (tasd_json_new(look_for_map, &found, 64, &json) == 0)
+		tasd_json_push(json, (const char *)head, len, NULL);
+	tasd_json_free(json);
+	return found;
+}
+
 static enum tasd_verdict probe_index(const struct tasd_probe *probe)
 {
-	static const char key[] = "\"weight_map\"";
 	char name[NAME_MAX + 1];
 	size_t at = 0;
 
@@ -79,8 +104,7 @@ static enum tasd_verdict probe_index(const struct tasd_probe *probe)
 	if (at == probe->head_len || probe->head[at] != '{')
 		return is_index_name(probe->name) ? TASD_VERDICT_MAYBE
 						  : TASD_VERDICT_NO;
-	if (is_index_name(probe->name) ||
-		memmem(probe->head, probe->head_len, key, strlen(key)))
+	if (is_index_name(probe->name) || has_map(probe->head, probe->head_len))
 		return TASD_VERDICT_YES;
 	return TASD_VERDICT_NO;
 }

@@ -7,6 +7,7 @@
  * index that want them, and count only when the whole header proves good: a
  * broken shard gives nothing, and takes nothing from the others.
  */
+#include "sniff.h"
 #include "st_header.h"
 #include "st_index.h"
 #include <base/checked.h>
@@ -222,6 +223,23 @@ static tasd_err accept_shard(struct reading *r)
 	return 0;
 }
 
+/* What stands there instead of a shard ("a git-lfs pointer"), or NULL. */
+static const char *sniff_shard(const struct tasd_st_shard *shard)
+{
+	unsigned char head[TASD_PROBE_BYTES];
+	struct tasd_probe probe = {.head = head,
+		.size = shard->source->size,
+		.fd = shard->source->fd,
+		.name = shard->name};
+
+	probe.head_len =
+		probe.size < sizeof(head) ? (size_t)probe.size : sizeof(head);
+	if (tasd_source_pread(shard->source, head, probe.head_len, 0) ||
+		tasd_st_plausible(head, probe.head_len))
+		return NULL;
+	return tasd_sniff(&probe);
+}
+
 static tasd_err read_shard(
 	struct tasd_st_index *index, struct tasd_st_shard *shard)
 {
@@ -244,8 +262,12 @@ static tasd_err read_shard(
 	else if (r.full)
 		err = shard_fails(index, shard,
 			"holds too much that the index does not name");
-	else if (err != -ENOMEM && err != -E2BIG)
-		err = shard_fails(index, shard, tasd_diag_text(&why, err));
+	else if (err != -ENOMEM && err != -E2BIG) {
+		const char *what = sniff_shard(shard);
+
+		err = shard_fails(
+			index, shard, what ? what : tasd_diag_text(&why, err));
+	}
 	tasd_map_free(&r.extras);
 	tasd_arena_free(&r.arena);
 	return err;

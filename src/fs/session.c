@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -243,18 +242,6 @@ tasd_err tasd_session_mount(struct tasd_fs *fs, struct tasd_diag *diag)
 	return 0;
 }
 
-/* A descriptor for every shard of every container that is looked at. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-		limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 tasd_err tasd_session_loop(struct tasd_fs *fs)
 {
 	struct fuse_loop_config *config = fuse_loop_cfg_create();
@@ -266,9 +253,8 @@ tasd_err tasd_session_loop(struct tasd_fs *fs)
 		return -ENOMEM;
 	if (threads == 0)
 		threads = cores > 2 ? (unsigned int)cores : 2;
-	raise_file_limit();
-	/* ThreadSanitizer sees what one thread hands to another through the
-	 * kernel only when both use one descriptor. */
+		/* ThreadSanitizer sees what one thread hands to another through
+		 * the kernel only when both use one descriptor. */
 #ifdef __SANITIZE_THREAD__
 	fuse_loop_cfg_set_clone_fd(config, 0);
 #else
