@@ -168,11 +168,11 @@ END_TEST
 START_TEST(test_table)
 {
 	static const char want[] =
-		"l/0/w        bfloat16       [3, 2]              12\n"
-		"gone         broken                              0  "
+		"l/0/w        bfloat16         [3, 2]              12\n"
+		"gone         broken                                0  "
 		"shard b.st: No such file or directory\n"
-		"s            float32        []                   4\n"
-		"caf\xc3\xa9 \"q\"%0A  uint8          [0]                  0\n";
+		"s            float32          []                   4\n"
+		"caf\xc3\xa9 \"q\"%0A  uint8            [0]                  0\n";
 	struct tasd_container *ctr = make();
 	struct tasd_buf text = TASD_BUF_EMPTY;
 
