@@ -44,20 +44,25 @@ from support import harness  # noqa: E402
 Case = collections.namedtuple("Case", "name module function mode user spec")
 
 
-def discover(flavour):
-    """Every test this flavour runs, once for each mode and user."""
+def discover(flavour, only=None):
+    """Every test this flavour runs, once for each mode and user.
+
+    only: the name of one, so that no other module need be loaded.
+    """
     for suite in SUITES:
-        folder = os.path.join(HERE, suite)
-        if not os.path.isdir(folder):
-            continue
-        for file in sorted(os.listdir(folder)):
+        for file in sorted(os.listdir(os.path.join(HERE, suite))):
             if not (file.startswith("test_") and file.endswith(".py")):
                 continue
-            module = importlib.import_module(f"{suite}.{file[:-3]}")
-            yield from cases_of(suite, module, flavour)
+            short = file[len("test_"):-len(".py")]
+            if only and not only.startswith(f"{suite}/{short}/"):
+                continue
+            module = importlib.import_module(f"{suite}.test_{short}")
+            for case in cases_of(f"{suite}/{short}", module, flavour):
+                if not only or case.name == only:
+                    yield case
 
 
-def cases_of(suite, module, flavour):
+def cases_of(where, module, flavour):
     found = [(f.__code__.co_firstlineno, n, f)
              for n, f in inspect.getmembers(module, inspect.isfunction)
              if n.startswith("test_") and f.__module__ == module.__name__]
@@ -65,14 +70,13 @@ def cases_of(suite, module, flavour):
         spec = harness.spec_of(function)
         if flavour not in spec["flavours"]:
             continue
-        short = module.__name__.rsplit(".", 1)[1][len("test_"):]
         for mode in spec["modes"]:
             for user in spec["users"]:
                 words = [w for w, more in ((mode, len(spec["modes"]) > 1),
                                            (user, len(spec["users"]) > 1))
                          if more]
                 suffix = f"[{','.join(words)}]" if words else ""
-                yield Case(f"{suite}/{short}/{name[len('test_'):]}{suffix}",
+                yield Case(f"{where}/{name[len('test_'):]}{suffix}",
                            module.__name__, name, mode, user, spec)
 
 
@@ -103,13 +107,18 @@ def reap():
             pass
 
 
+def living():
+    """Descendants that have not ended: a dead main thread is no end."""
+    reap()
+    return [p for p, zombie in children_of([os.getpid()]).items()
+            if not zombie or len(os.listdir(f"/proc/{p}/task")) > 1]
+
+
 def end_descendants():
     """Kill all that is left; returns the names of what was still running."""
     names = []
-    for _ in range(500):
-        reap()
-        alive = [p for p, zombie in children_of([os.getpid()]).items()
-                 if not zombie]
+    for _ in range(300):
+        alive = living()
         if not alive:
             return names
         for pid in alive:
@@ -203,6 +212,8 @@ def wait_body(pid, limit):
             return code if code in (PASS, SKIP) else FAIL
         time.sleep(0.005)
     print(f"TIMEOUT after {limit} s")
+    for child in children_of([os.getpid()]):
+        print(harness.where_it_is(child))
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGUSR1)
         time.sleep(0.5)
@@ -212,6 +223,15 @@ def wait_body(pid, limit):
 def tidy(tmp, status):
     """Nothing may stay: not a process, not a mount, not a complaint."""
     left = end_descendants()
+    if living():
+        # Waiting in the kernel for a server that is dead already: breaking
+        # the connection, as only a forced unmount can, lets them go.
+        for point in mounts_below(tmp):
+            subprocess.run(["umount", "-f", point],
+                           stderr=subprocess.DEVNULL)
+        print("could not be killed:", *left, sep="\n  ")
+        end_descendants()
+        status = FAIL
     if left and status == PASS:
         print("left running:", *left, sep="\n  ")
         status = FAIL
@@ -331,6 +351,11 @@ def share(tmp, binary):
     folder = os.path.join(tmp, "share")
     os.mkdir(folder)
     program = shutil.copy2(binary, os.path.join(folder, "tasdfs"))
+    shutil.copy2(os.path.join(os.path.dirname(binary), "mount.fuse.tasdfs"),
+                 folder)
+    # The server, which `tasdfs mount` looks for beside itself.
+    shutil.copy2(os.path.join(os.path.dirname(os.path.realpath(binary)),
+                              "mount.fuse.tasdfs"), folder)
     data = harness.copy_tree(os.path.join(HERE, "data"),
                              os.path.join(folder, "data"))
     checker = os.path.join(HERE, "real", "check_mount.py")
@@ -358,7 +383,7 @@ def arguments():
 def main():
     args = arguments()
     if args.one:
-        case, = (c for c in discover(args.flavour) if c.name == args.one)
+        case, = discover(args.flavour, args.one)
         return supervise(case, args)
     cases = [c for c in discover(args.flavour)
              if not args.patterns or any(p in c.name for p in args.patterns)]

@@ -8,7 +8,7 @@ import time
 
 from support import st
 from support.harness import (MODES, detach, fails, in_child, mounted, read,
-                             test, until)
+                             test, until, where_it_is)
 
 BIG = 3 << 20
 
@@ -159,6 +159,79 @@ def test_killed_while_read(t):
             assert time.monotonic() < end, "a reader hangs"
             time.sleep(0.01)
     detach(m.path)
+
+
+def replace_and_look(t, m, path, seconds):
+    """Children that look names up while a thread replaces the source."""
+    pids = []
+    for seed in range(4):
+        pid = os.fork()
+        if pid == 0:
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                for name in ("a/w", "a/x", "b/w", "nothing", "a/nothing"):
+                    try:
+                        os.close(os.open(m / name, os.O_RDONLY))
+                        os.listdir(m.path)
+                    except FileNotFoundError:
+                        pass
+                    except OSError:
+                        os._exit(0)
+            os._exit(1)
+        pids.append(pid)
+    end, turn = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        turn += 1
+        st.write(path + ".new", [st.u8(n, b"%d" % turn) for n in (
+            "a.w", "a.x", "b.w", f"v{turn}.w")])
+        os.rename(path + ".new", path)
+        time.sleep(0.002)
+    return pids
+
+
+@test(users=("root", "nobody"), timeout=90)
+def test_killed_while_telling(t):
+    """Killed while it tells the kernel of changes: nobody waits for ever.
+
+    The kernel holds a directory while its names are dropped; a thread that
+    waits there keeps a dead server's connection open.
+    """
+    path = t.path("m.safetensors")
+    for turn in range(15):
+        st.write(path, [st.u8("a.w", b"0")])
+        m = t.mount(path)
+        pids = replace_and_look(t, m, path, 0.3)
+        m.process.kill()
+        m.alive = False
+        end = time.monotonic() + t.patience(10)
+        for pid in pids:
+            while not os.waitpid(pid, os.WNOHANG)[0]:
+                assert time.monotonic() < end, \
+                    f"turn {turn}: a reader hangs\n" + where_it_is(m.pid)
+                time.sleep(0.01)
+        m.process.wait(5)
+        detach(m.path)
+
+
+@test(users=("root", "nobody"), timeout=90)
+def test_ended_while_telling(t):
+    """The same with SIGTERM: it ends, and with 0."""
+    path = t.path("m.safetensors")
+    for turn in range(15):
+        st.write(path, [st.u8("a.w", b"0")])
+        m = t.mount(path)
+        pids = replace_and_look(t, m, path, 0.3)
+        m.process.terminate()
+        try:
+            assert m.process.wait(t.patience(5)) == 0, m.said()
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"turn {turn}: it does not end\n" +
+                                 where_it_is(m.pid)) from None
+        m.alive = False
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        detach(m.path)
 
 
 @test(modes=MODES, users=("root", "nobody"))

@@ -74,6 +74,7 @@ class Mount:
             self.context.tasdfs("umount", self.path)
             status = self.process.wait(self.context.patience(10))
         except BaseException:
+            print(where_it_is(self.pid))
             self.drop()
             raise
         assert status == 0, f"the server ended with {status}: {self.said()}"
@@ -90,6 +91,18 @@ class Mount:
     def said(self):
         with open(self.log, errors="replace") as f:
             return f.read()
+
+
+def where_it_is(pid):
+    """What each thread of a process that should have ended is doing."""
+    lines = [f"process {pid}:"]
+    with contextlib.suppress(OSError):
+        for task in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
+            for name in ("stat", "stack"):
+                with contextlib.suppress(OSError), open(
+                        f"/proc/{pid}/task/{task}/{name}") as f:
+                    lines.append(f.read(600).rstrip())
+    return "\n".join(lines)
 
 
 def detach(path):
