@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLABS 4
+#define SLABS 3
 #define NEAR  ((uint64_t)2 << 20)
 #define FEW   ((size_t)64 << 10) /* less than that is no sign of a reader */
 

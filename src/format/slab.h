@@ -1,7 +1,7 @@
 /*
  * Reading ahead of what is gathered.  A transposed matrix of which a megabyte
- * is wanted needs a few bytes of every row of its storage; of eight megabytes
- * it needs eight times as many bytes, at nearly the same cost.  So a reader
+ * is wanted needs a few bytes of every row of its storage; of sixteen megabytes
+ * it needs sixteen times as many bytes, at nearly the same cost.  So a reader
  * that goes forwards gets its bytes from a slab that was gathered at once.
  *
  * One set a container, of a few slabs for the tensors read last.  Any thread.
@@ -13,7 +13,7 @@
 #include <base/err.h>
 #include <stdint.h>
 
-#define TASD_SLAB_MAX ((size_t)8 << 20)
+#define TASD_SLAB_MAX ((size_t)16 << 20)
 
 struct tasd_slabs;
 

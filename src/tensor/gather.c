@@ -25,7 +25,7 @@
 #include <tensor/gather.h>
 
 #define SCRATCH   ((size_t)1 << 20)
-#define READ_COST 4096u
+#define READ_COST 8192u
 #define SPANS     512u
 #define UNIT_MAX  16u
 
