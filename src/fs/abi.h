@@ -19,6 +19,9 @@
 
 #define TASD_FOPEN_PASSTHROUGH (1u << 7)
 
+/* All names the kernel knows must be looked up again; since version 7.44. */
+#define TASD_FUSE_NOTIFY_INC_EPOCH 8
+
 struct tasd_fuse_in_header {
 	uint32_t len, opcode;
 	uint64_t unique, nodeid;

@@ -3,11 +3,13 @@
  * holds a reference on its directory's node; the kernel answers ENOENT for what
  * it does not know, which is as good as done.
  */
+#include "abi.h"
 #include "fs.h"
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* More than this waiting means that the kernel does not keep up; the names
  * dropped here are found stale by OPEN all the same. */
@@ -27,13 +29,26 @@ struct tasd_notifier {
 	pthread_cond_t wake;
 	struct item *first, **last;
 	size_t waiting;
-	bool stop, trim;
+	bool stop, trim, all;
+	bool has_epoch; /* atomic: no try has been refused */
 };
 
 static void item_free(struct item *item)
 {
 	tasd_inode_put(item->dir);
 	free(item);
+}
+
+static void send_epoch(struct tasd_notifier *n)
+{
+	struct tasd_fuse_out_header message = {
+		.len = sizeof(message), .error = TASD_FUSE_NOTIFY_INC_EPOCH};
+
+	if (write(fuse_session_fd(n->fs->session), &message, sizeof(message)) <
+			0 &&
+		errno == EINVAL)
+		__atomic_store_n(&n->has_epoch, false, __ATOMIC_RELAXED);
+	TASD_STAT_ADD(n->fs, notified, 1);
 }
 
 static void *notify_thread(void *arg)
@@ -43,13 +58,13 @@ static void *notify_thread(void *arg)
 	pthread_mutex_lock(&n->lock);
 	while (!n->stop) {
 		struct item *item = n->first;
-		bool trim = n->trim;
+		bool trim = n->trim, all = n->all;
 
-		if (!item && !trim) {
+		if (!item && !trim && !all) {
 			pthread_cond_wait(&n->wake, &n->lock);
 			continue;
 		}
-		n->trim = false;
+		n->trim = n->all = false;
 		if (item) {
 			n->first = item->next;
 			if (!n->first)
@@ -57,6 +72,8 @@ static void *notify_thread(void *arg)
 			n->waiting--;
 		}
 		pthread_mutex_unlock(&n->lock);
+		if (all)
+			send_epoch(n);
 		if (item) {
 			fuse_lowlevel_notify_inval_entry(n->fs->session,
 				tasd_inode_id(item->dir), item->name,
@@ -82,6 +99,7 @@ tasd_err tasd_notifier_new(struct tasd_fs *fs, struct tasd_notifier **ret)
 		return -ENOMEM;
 	n->fs = fs;
 	n->last = &n->first;
+	n->has_epoch = true;
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_cond_init(&n->wake, NULL);
 	/* Signals are for the main thread, which ends the session. */
@@ -140,6 +158,19 @@ void tasd_notifier_drop_name(struct tasd_notifier *n, struct tasd_inode *dir,
 	pthread_mutex_unlock(&n->lock);
 	if (item)
 		item_free(item);
+}
+
+bool tasd_notifier_has_epoch(const struct tasd_notifier *n)
+{
+	return __atomic_load_n(&n->has_epoch, __ATOMIC_RELAXED);
+}
+
+void tasd_notifier_drop_all(struct tasd_notifier *n)
+{
+	pthread_mutex_lock(&n->lock);
+	n->all = true;
+	pthread_cond_signal(&n->wake);
+	pthread_mutex_unlock(&n->lock);
 }
 
 void tasd_notifier_trim(struct tasd_notifier *n)

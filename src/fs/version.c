@@ -122,6 +122,10 @@ static void drop_names(struct tasd_face *face, struct tasd_inode *node,
 
 	if (!node || !face->fs->notifier)
 		return;
+	if (tasd_notifier_has_epoch(face->fs->notifier)) {
+		tasd_notifier_drop_all(face->fs->notifier);
+		return;
+	}
 	for (uint32_t i = 0; i < root->dir.nchildren; i++) {
 		const struct tasd_node *child = root->dir.children[i];
 		struct tasd_inode *known = tasd_dict_find(face->fs, old, child);
