@@ -82,23 +82,32 @@ char *tasd_print_bytes(char *out, size_t size, const char *bytes, size_t len)
 	return out;
 }
 
+/* Returns how many bytes of raw are filled; a longer text is cut. */
+__attribute__((format(printf, 3, 0))) static size_t print_raw(
+	char *raw, size_t size, const char *format, va_list args)
+{
+	int n = vsnprintf(raw, size, format, args);
+
+	if (n < 0) {
+		raw[0] = '\0';
+		return 0;
+	}
+	return (size_t)n < size ? (size_t)n : size - 1;
+}
+
 tasd_err tasd_diag_set(
 	struct tasd_diag *diag, tasd_err err, const char *format, ...)
 {
 	char raw[2 * TASD_DIAG_MAX];
 	va_list args;
-	int n;
+	size_t n;
 
 	if (!diag)
 		return err;
 	va_start(args, format);
-	n = vsnprintf(raw, sizeof(raw), format, args);
+	n = print_raw(raw, sizeof(raw), format, args);
 	va_end(args);
-	if (n < 0)
-		n = 0;
-	if ((size_t)n >= sizeof(raw))
-		n = sizeof(raw) - 1;
-	tasd_print_bytes(diag->text, sizeof(diag->text), raw, (size_t)n);
+	tasd_print_bytes(diag->text, sizeof(diag->text), raw, n);
 	return err;
 }
 
@@ -107,18 +116,14 @@ tasd_err tasd_diag_prefix(
 {
 	char raw[2 * TASD_DIAG_MAX];
 	va_list args;
-	int n;
+	size_t n;
 
 	if (!diag)
 		return err;
 	va_start(args, format);
-	n = vsnprintf(raw, sizeof(raw), format, args);
+	n = print_raw(raw, sizeof(raw), format, args);
 	va_end(args);
-	if (n < 0)
-		n = 0;
-	if ((size_t)n < sizeof(raw))
-		snprintf(raw + n, sizeof(raw) - (size_t)n, ": %s",
-			tasd_diag_text(diag, err));
+	snprintf(raw + n, sizeof(raw) - n, ": %s", tasd_diag_text(diag, err));
 	tasd_print_bytes(
 		diag->text, sizeof(diag->text), raw, strnlen(raw, sizeof(raw)));
 	return err;
