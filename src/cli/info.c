@@ -116,25 +116,38 @@ static void sums_rows(struct tasd_buf *out, const struct tasd_sums *sums)
 	}
 }
 
+/* Sources that are files; others are made of those. */
+static uint32_t count_files(const struct tasd_container *ctr)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ctr->nsources; i++)
+		n += ctr->sources[i]->fd >= 0;
+	return n;
+}
+
 static void files_rows(struct tasd_buf *out, const struct tasd_container *ctr)
 {
+	uint32_t files = count_files(ctr), shown = 0;
 	char size[TASD_NUMBER_TEXT];
 	bool listed = ctr->name && ctr->nsources > 0 &&
 		      strcmp(ctr->sources[0]->name, ctr->name) == 0;
-	const char *first = listed && ctr->nsources == 1 ? "file" : "data";
+	const char *first = listed && files == 1 ? "file" : "data";
 
 	if (ctr->name && !listed)
 		text_row(out, "file", ctr->name, strlen(ctr->name));
 	for (uint32_t i = 0; i < ctr->nsources; i++) {
 		const struct tasd_source *source = ctr->sources[i];
 
-		if (i == FILES_SHOWN) {
+		if (source->fd < 0)
+			continue;
+		if (shown == FILES_SHOWN) {
 			label(out, "");
 			tasd_buf_printf(
-				out, "and %u files more\n", ctr->nsources - i);
+				out, "and %u files more\n", files - shown);
 			return;
 		}
-		label(out, i ? "" : first);
+		label(out, shown++ ? "" : first);
 		tasd_print_name(out, source->name, strlen(source->name));
 		tasd_buf_printf(
 			out, " (%s)\n", tasd_print_size(size, source->size));
@@ -264,6 +277,8 @@ static void container_json(
 	}
 	tasd_buf_str(out, "\"data\": [");
 	for (uint32_t i = 0; i < ctr->nsources; i++) {
+		if (ctr->sources[i]->fd < 0)
+			continue;
 		tasd_buf_str(out, i ? ",\n  {" : "\n  {");
 		tasd_json_pair(out, "file", ctr->sources[i]->name);
 		tasd_buf_str(out, ", \"size\": ");

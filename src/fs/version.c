@@ -29,6 +29,15 @@ void tasd_version_put(struct tasd_version *version)
 	free(version);
 }
 
+/* Its sources are one file and what is made of it (inflated members). */
+static bool is_one_file(const struct tasd_container *ctr)
+{
+	for (uint32_t i = 1; i < ctr->nsources; i++)
+		if (ctr->sources[i]->fd >= 0)
+			return false;
+	return true;
+}
+
 /*
  * The container's own files as a folder, for .tasd/files: one file when it is
  * one, else the folder that its files are in.
@@ -36,7 +45,7 @@ void tasd_version_put(struct tasd_version *version)
 static tasd_err make_files(
 	const struct tasd_container *ctr, struct tasd_library **ret)
 {
-	const char *only = ctr->nsources > 1 ? NULL : ctr->name;
+	const char *only = is_one_file(ctr) ? ctr->name : NULL;
 	cleanup_fd int fd = fcntl(ctr->dirfd, F_DUPFD_CLOEXEC, 3);
 	tasd_err err;
 
