@@ -86,6 +86,7 @@ struct tasd_pkl_global {
 	uint64_t count; /* how often the stream names it */
 	uint32_t ext;   /* an extension registry code, else 0; then module is
 			   empty and name says "extension N" */
+	uint32_t index; /* in the graph's list */
 	bool safe;      /* torch's own safe loader allows it */
 };
 

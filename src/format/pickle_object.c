@@ -68,6 +68,7 @@ static tasd_err list_global(
 
 	if (err)
 		return err;
+	global->index = out->nglobals;
 	out->globals[out->nglobals++] = global;
 	out->nunsafe += !global->safe;
 	return 0;
