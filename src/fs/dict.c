@@ -253,26 +253,17 @@ static tasd_err dict_lookup(
 {
 	const struct dict_inode *d = dict_of(inode);
 	const struct tasd_node *child;
+	tasd_err err;
 
 	if (d->node->form != TASD_FORM_DIR)
 		return -ENOTDIR;
 	child = find_child(d->version, d->node, d->view, name);
-	if (!child || !in_view(child, d->view))
-		return -ENOENT;
-	return tasd_dict_inode(inode->fs, d->version, child, d->view, ret);
-}
-
-/* Has the container this version was read from changed? */
-static tasd_err check(const struct dict_inode *d)
-{
-	struct tasd_version *v = d->version;
-
-	if (!__atomic_load_n(&v->stale, __ATOMIC_RELAXED) &&
-		tasd_container_check(v->ctr, d->node) == 0)
-		return 0;
-	__atomic_store_n(&v->stale, true, __ATOMIC_RELAXED);
-	TASD_STAT_ADD(d->base.fs, stale, 1);
-	return -ESTALE;
+	if (child && in_view(child, d->view))
+		return tasd_dict_inode(
+			inode->fs, d->version, child, d->view, ret);
+	/* Not in this version: there may be one by now that has it. */
+	err = tasd_version_check(d->version, d->node);
+	return err ? err : -ENOENT;
 }
 
 static tasd_err dict_opendir(struct tasd_inode *inode, struct tasd_dir *dir)
@@ -282,7 +273,7 @@ static tasd_err dict_opendir(struct tasd_inode *inode, struct tasd_dir *dir)
 
 	if (d->node->form != TASD_FORM_DIR)
 		return -ENOTDIR;
-	err = check(d);
+	err = tasd_version_check(d->version, d->node);
 	if (err)
 		return err;
 	dir->version = tasd_version_get(d->version);
@@ -339,7 +330,7 @@ static tasd_err dict_open(struct tasd_inode *inode, struct tasd_open *open)
 
 	if (d->node->form == TASD_FORM_DIR)
 		return -EISDIR;
-	err = check(d);
+	err = tasd_version_check(d->version, d->node);
 	if (err)
 		return err;
 	if (tasd_content_window(

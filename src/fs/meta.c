@@ -216,19 +216,37 @@ static tasd_err meta_attr(struct tasd_inode *inode, struct stat *ret)
 	return 0;
 }
 
+/*
+ * Does the place still hold what this is about?  The texts and metadata tell of
+ * all its files; the other directories ask for themselves, below.
+ */
+static tasd_err fresh(const struct meta_inode *m)
+{
+	struct tasd_version *v = m->version;
+
+	if (!v)
+		return 0;
+	if (m->what == META_DIR || m->what == META_FLAT_DIR)
+		return tasd_version_check(v, tasd_statedict_root(v->ctr->sd));
+	return tasd_version_check(v, NULL);
+}
+
 static tasd_err meta_open(struct tasd_inode *inode, struct tasd_open *open)
 {
 	const struct meta_inode *m = meta_of(inode);
 	struct tasd_buf text = TASD_BUF_EMPTY;
 	size_t len = 0;
+	tasd_err err;
 
 	if (is_dir(m->what))
 		return -EISDIR;
+	err = fresh(m);
+	if (err)
+		return err;
 	write_text(m, &text);
 	open->text = tasd_buf_steal(&text, &len);
 	if (!open->text) {
-		tasd_err err = tasd_buf_err(&text);
-
+		err = tasd_buf_err(&text);
 		tasd_buf_free(&text);
 		return err ? err : -ENOMEM;
 	}
@@ -432,7 +450,7 @@ static tasd_err find_value(
 	return -ENOENT;
 }
 
-static tasd_err meta_lookup(
+static tasd_err find_entry(
 	struct tasd_inode *inode, const char *name, struct tasd_inode **ret)
 {
 	const struct meta_inode *m = meta_of(inode);
@@ -461,23 +479,36 @@ static tasd_err meta_lookup(
 	return -ENOENT;
 }
 
+/* A name that is not there may be by now; and the container's folder, which has
+ * no version, may be another. */
+static tasd_err meta_lookup(
+	struct tasd_inode *inode, const char *name, struct tasd_inode **ret)
+{
+	const struct meta_inode *m = meta_of(inode);
+	tasd_err err = m->what == META_DIR ? fresh(m) : 0, stale;
+
+	if (err)
+		return err;
+	err = find_entry(inode, name, ret);
+	if (err != -ENOENT)
+		return err;
+	stale = fresh(m);
+	return stale ? stale : err;
+}
+
 static tasd_err meta_opendir(struct tasd_inode *inode, struct tasd_dir *dir)
 {
 	const struct meta_inode *m = meta_of(inode);
 	const struct tasd_flat *flat = NULL;
+	tasd_err err;
 
 	if (!is_dir(m->what))
 		return -ENOTDIR;
-	if (m->version) {
-		if (__atomic_load_n(&m->version->stale, __ATOMIC_RELAXED) ||
-			tasd_container_check(m->version->ctr,
-				tasd_statedict_root(m->version->ctr->sd))) {
-			__atomic_store_n(
-				&m->version->stale, true, __ATOMIC_RELAXED);
-			return -ESTALE;
-		}
+	err = fresh(m);
+	if (err)
+		return err;
+	if (m->version)
 		dir->version = tasd_version_get(m->version);
-	}
 	return m->what == META_FLAT_DIR ? flat_of(m->version, &flat) : 0;
 }
 

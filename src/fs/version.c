@@ -38,6 +38,17 @@ static bool is_one_file(const struct tasd_container *ctr)
 	return true;
 }
 
+tasd_err tasd_version_check(
+	struct tasd_version *version, const struct tasd_node *node)
+{
+	if (!__atomic_load_n(&version->stale, __ATOMIC_RELAXED) &&
+		tasd_container_check(version->ctr, node) == 0)
+		return 0;
+	__atomic_store_n(&version->stale, true, __ATOMIC_RELAXED);
+	TASD_STAT_ADD(version->fs, stale, 1);
+	return -ESTALE;
+}
+
 /*
  * The container's own files as a folder, for .tasd/files: one file when it is
  * one, else the folder that its files are in.
@@ -67,6 +78,7 @@ static tasd_err version_new(const struct tasd_face *face,
 		return -ENOMEM;
 	pthread_mutex_init(&v->lock, NULL);
 	v->refs = 1;
+	v->fs = face->fs;
 	v->is_root = face->is_root;
 	v->place_hash = XXH3_64bits_withSeed(
 		face->path, strlen(face->path), face->library->place_hash);
@@ -193,12 +205,10 @@ tasd_err tasd_face_current(struct tasd_face *face, struct tasd_inode *node,
 	tasd_err err;
 
 	while ((fresh = begin(face))) {
-		if (tasd_container_check(fresh->ctr, NULL) == 0) {
+		if (tasd_version_check(fresh, NULL) == 0) {
 			*ret = fresh;
 			return 0;
 		}
-		__atomic_store_n(&fresh->stale, true, __ATOMIC_RELAXED);
-		TASD_STAT_ADD(face->fs, stale, 1);
 		tasd_version_put(fresh);
 	}
 	err = read_version(face, &fresh, &diag);

@@ -20,6 +20,7 @@ struct tasd_flat;
 struct tasd_inode;
 
 struct tasd_version {
+	struct tasd_fs *fs;
 	struct tasd_container *ctr; /* owned reference */
 	struct tasd_library *files; /* the container's folder; owned ref */
 	uint64_t place_hash;        /* of the place's path: st_ino's base */
@@ -33,6 +34,13 @@ struct tasd_version {
 
 struct tasd_version *tasd_version_get(struct tasd_version *version);
 void tasd_version_put(struct tasd_version *version);
+
+/*
+ * Does its place still hold what was read, as tasd_container_check() sees it?
+ * -ESTALE: no, and the version is stale from now on.
+ */
+tasd_err tasd_version_check(
+	struct tasd_version *version, const struct tasd_node *node);
 
 struct tasd_face {
 	struct tasd_fs *fs;

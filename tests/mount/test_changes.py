@@ -220,6 +220,46 @@ def test_times_put_back(t):
 
 
 @test(modes=MODES)
+def test_first_look_is_anywhere(t):
+    """Whatever is opened first after a change, and was known, is new."""
+    source, number = t.path("m"), 0
+
+    def change():
+        nonlocal number
+        number += 1
+        settle()
+        st.write(t.path("new"), [st.u8("old.w", b"w%d" % number),
+                                 st.u8("old.n%d" % number, b"n")],
+                 {"v": str(number), "m%d" % number: "m"})
+        os.rename(t.path("new"), source)
+
+    def index(path):
+        return json.loads(read(path))["meta"]["v"] == str(number)
+
+    looks = {
+        "old/w": lambda p: read(p) == b"w%d" % number,
+        "old/n%d": lambda p: read(p) == b"n",
+        ".tasd/index.json": index,
+        ".tasd/index.msgpack": lambda p: b"old.n%d" % number in read(p),
+        ".tasd/tree": lambda p: b"n%d" % number in read(p),
+        ".tasd/meta/v": lambda p: read(p) == b"%d" % number,
+        ".tasd/meta/m%d": lambda p: read(p) == b"m",
+        ".tasd/flat/old.n%d": lambda p: read(p) == b"n",
+        ".tasd/npy/old/n%d.npy": lambda p: read(p)[128:] == b"n",
+        ".tasd/files/m": lambda p: read(p) == read(source),
+    }
+    change()
+    with t.mount(source) as m:
+        for name, right in looks.items():
+            for known in looks:
+                path = m / (known % number if "%d" in known else known)
+                assert looks[known](path), known
+            change()
+            path = m / (name % number if "%d" in name else name)
+            assert right(path), f"{name} is not of version {number}"
+
+
+@test(modes=MODES)
 def test_many_replacements(t):
     """Each open after each replacement shows that one, a hundred times."""
     source = t.path("m")
