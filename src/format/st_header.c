@@ -105,6 +105,14 @@ static const struct {
 	{"U64", TASD_DTYPE_U64},
 };
 
+const char *tasd_st_dtype_name(enum tasd_dtype dtype)
+{
+	for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
+		if (dtypes[i].dtype == dtype)
+			return dtypes[i].name;
+	return NULL;
+}
+
 const char *tasd_st_number(char out[TASD_ST_NUMBER_MAX], uint64_t value)
 {
 	char *at = out + TASD_ST_NUMBER_MAX - 1;

@@ -53,6 +53,9 @@ tasd_err tasd_st_json_read(struct tasd_source *source, uint64_t from,
 struct tasd_tensor *tasd_st_tensor_copy(
 	struct tasd_arena *arena, const struct tasd_tensor *tensor);
 
+/* What the header calls a dtype; NULL when it has no name for it. */
+const char *tasd_st_dtype_name(enum tasd_dtype dtype);
+
 /* Do a file's first bytes look like such a file, whole or cut? */
 bool tasd_st_plausible(const unsigned char *head, size_t len);
 
