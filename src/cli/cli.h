@@ -32,6 +32,8 @@ extern const struct tasd_command tasd_command_ls;
 extern const struct tasd_command tasd_command_tree;
 extern const struct tasd_command tasd_command_info;
 extern const struct tasd_command tasd_command_cat;
+extern const struct tasd_command tasd_command_diff;
+extern const struct tasd_command tasd_command_export;
 extern const struct tasd_command tasd_command_doctor;
 
 /* What `tasdfs mount` calls the program that mounts, as its argv[0]. */

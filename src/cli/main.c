@@ -15,6 +15,8 @@ static const struct tasd_command *const commands[] = {
 	&tasd_command_tree,
 	&tasd_command_info,
 	&tasd_command_cat,
+	&tasd_command_diff,
+	&tasd_command_export,
 	&tasd_command_doctor,
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
