@@ -150,7 +150,8 @@ static bool is_coming(const struct slab *slab, uint64_t offset)
 static bool plan_fill(
 	struct slab *slab, uint64_t size, size_t len, uint64_t offset)
 {
-	bool goes_on = offset >= slab->next && offset - slab->next <= NEAR &&
+	uint64_t near = len < FEW ? FEW : NEAR;
+	bool goes_on = offset >= slab->next && offset - slab->next <= near &&
 		       slab->next > 0;
 	struct part *p;
 	uint64_t n;
