@@ -64,7 +64,7 @@ def use(path, want):
             if value.ndim == 2 and value.shape[0] > 1:
                 part = one.get_slice(name)
                 assert list(part.get_shape()) == list(value.shape)
-                assert (part[1:, 3:9] == value[1:, 3:9]).all()
+                assert (part[1:, 1:3] == value[1:, 1:3]).all()
                 assert (part[0] == value[0]).all()
     same(want, safetensors.numpy.load_file(path))
 
