@@ -176,6 +176,8 @@ START_TEST(threads)
 	pthread_t ids[8];
 
 	ck_assert_int_eq(tasd_slabs_new(&slabs), 0);
+	for (int i = 0; i < 4; i++)
+		m[i].salt = (char)i;
 	for (int i = 0; i < 8; i++) {
 		readers[i] = (struct reader){
 			.slabs = slabs,
@@ -183,7 +185,6 @@ START_TEST(threads)
 			.from = i < 4 ? (uint64_t)i << 17 : 0,
 			.step = i < 4 ? 4 << 17 : 1 << 17,
 		};
-		m[i % 4].salt = (char)(i % 4);
 		pthread_create(&ids[i], NULL, read_strided, &readers[i]);
 	}
 	for (int i = 0; i < 8; i++) {
