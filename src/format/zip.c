@@ -73,8 +73,8 @@ static tasd_err find_end(struct tasd_zip *zip, uint64_t *ret_at,
 	free(tail);
 	return err ? err
 		   : tasd_diag_set(diag, -EINVAL,
-			     "truncated: the zip's directory, which stands at "
-			     "the end, is missing");
+			     "truncated: the zip's central directory, which "
+			     "stands at the end, is missing");
 }
 
 /* The ZIP64 end record, when there is one; it then counts alone. */

@@ -186,7 +186,7 @@ tasd_err tasd_zip_usable(
 	tasd_print_bytes(name, sizeof(name), record->name, record->name_len);
 	if (record->trouble == TASD_ZIP_METHOD)
 		return tasd_diag_set(diag, -EINVAL,
-			"record \"%s\": %s (method %u)", name,
+			"record \"%s\" %s (method %u)", name,
 			troubles[record->trouble], record->method);
 	return tasd_diag_set(diag, -EINVAL, "record \"%s\" %s", name,
 		troubles[record->trouble]);
