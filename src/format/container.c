@@ -159,7 +159,7 @@ static tasd_err set_place(struct tasd_container *ctr, int dirfd,
 	ctr->rootfd = fcntl(dirfd, F_DUPFD_CLOEXEC, 0);
 	if (ctr->rootfd < 0)
 		return -errno;
-	ctr->st = found->st;
+	ctr->st = ctr->place = found->st;
 	if (found->is_folder) {
 		ctr->dirfd = fcntl(found->fd, F_DUPFD_CLOEXEC, 0);
 		return ctr->dirfd < 0 ? -errno : 0;
@@ -175,12 +175,71 @@ static tasd_err set_place(struct tasd_container *ctr, int dirfd,
 	return tasd_beneath_opendir(dirfd, folder, &ctr->dirfd, NULL);
 }
 
+/* ---- who may read ------------------------------------------------------- */
+
+/* Rights as a folder has them: what may be read may be searched. */
+static mode_t rights(const struct stat *st)
+{
+	return (st->st_mode & 0555) |
+	       (S_ISREG(st->st_mode) ? (st->st_mode & 0444) >> 2 : 0);
+}
+
+/*
+ * Leave in *st only what `other` allows too.  A mode speaks of its own owner
+ * and group: whoever is neither the same owner nor the same group may be of
+ * any class there.
+ */
+static void restrict_to(struct stat *st, const struct stat *other)
+{
+	mode_t has = rights(st), may = rights(other);
+	mode_t any = (may >> 3) & may & 07;
+	mode_t user = st->st_uid == other->st_uid ? may >> 6 : any;
+	mode_t group = st->st_gid == other->st_gid ? may >> 3 : any;
+	mode_t rest = st->st_gid == other->st_gid ? may : any;
+
+	if (may == 0555)
+		return;
+	if (has == 0555) {
+		st->st_uid = other->st_uid;
+		st->st_gid = other->st_gid;
+	} else {
+		may = (user & 07) << 6 | (group & 07) << 3 | (rest & 07);
+	}
+	st->st_mode = (st->st_mode & ~(mode_t)0777) | (has & may);
+}
+
+void tasd_container_access(const struct tasd_container *ctr,
+	const struct tasd_node *node, struct stat *ret)
+{
+	const struct tasd_tensor *tensor = node->tensor;
+	bool found = false;
+	struct stat st;
+
+	*ret = ctr->st;
+	if (node->form != TASD_FORM_TENSOR)
+		return;
+	for (uint32_t i = 0; i < tensor->nextents; i++) {
+		uint32_t at = tasd_tensor_extents(tensor)[i].source;
+		int fd = ctr->sources[at]->fd;
+
+		/* Source 0, and what is made of it, is the container. */
+		if (at == 0 || fd < 0 || fstat(fd, &st) != 0)
+			continue;
+		if (found)
+			restrict_to(ret, &st);
+		else
+			*ret = st;
+		found = true;
+	}
+}
+
 /* Takes found->fd. */
 static tasd_err read_found(struct tasd_container *ctr, struct found *found,
 	unsigned int flags, struct tasd_diag *diag)
 {
 	cleanup_fd int fd = found->fd;
 	struct tasd_source *source;
+	struct stat index;
 	tasd_err err;
 
 	err = tasd_statedict_new(
@@ -201,6 +260,9 @@ static tasd_err read_found(struct tasd_container *ctr, struct found *found,
 	err = ctr->format->read(ctr, diag);
 	if (err)
 		return err;
+	if (found->is_folder && ctr->nsources > 0 && ctr->sources[0]->fd >= 0 &&
+		fstat(ctr->sources[0]->fd, &index) == 0)
+		restrict_to(&ctr->st, &index);
 	return tasd_statedict_seal(ctr->sd, diag);
 }
 
@@ -269,18 +331,20 @@ static bool holds(int dirfd, const char *path, const struct tasd_stamp *stamp)
 	return tasd_stamp_equal(&now, stamp);
 }
 
-/* The same folder; and when something was wrong in it, no entry came or went:
- * a missing shard may be there now. */
+/* The same folder, open to the same users; and when something was wrong in it,
+ * no entry came or went: a missing shard may be there now. */
 static bool holds_folder(const struct tasd_container *ctr)
 {
-	struct tasd_stamp was = tasd_stamp_of(&ctr->st), now;
-	struct stat st;
+	const struct stat *was = &ctr->place;
+	struct stat now;
 
-	if (tasd_beneath_stat(ctr->rootfd, ctr->path, &st))
+	if (tasd_beneath_stat(ctr->rootfd, ctr->path, &now))
 		return false;
-	now = tasd_stamp_of(&st);
-	return now.dev == was.dev && now.ino == was.ino &&
-	       (ctr->nproblems == 0 || now.mtime_ns == was.mtime_ns);
+	return now.st_dev == was->st_dev && now.st_ino == was->st_ino &&
+	       now.st_mode == was->st_mode && now.st_uid == was->st_uid &&
+	       now.st_gid == was->st_gid &&
+	       (ctr->nproblems == 0 || tasd_stamp_of(&now).mtime_ns ==
+					       tasd_stamp_of(was).mtime_ns);
 }
 
 /* A file beside the container's own, source 0, which is looked at always. */

@@ -144,11 +144,18 @@ static tasd_err dict_attr(struct tasd_inode *inode, struct stat *ret)
 	const struct dict_inode *d = dict_of(inode);
 	const struct tasd_node *node = d->node;
 	bool is_dir = node->form == TASD_FORM_DIR;
+	struct stat file;
 	uint64_t size =
 		is_dir ? 0 : tasd_content_size(node, content_view(d->view));
 
 	tasd_dict_stat(d->version, is_dir, size,
 		dict_st_ino(d->version, node, d->view), ret);
+	if (node->form == TASD_FORM_TENSOR) {
+		tasd_container_access(d->version->ctr, node, &file);
+		ret->st_mode = S_IFREG | (file.st_mode & 0444);
+		ret->st_uid = file.st_uid;
+		ret->st_gid = file.st_gid;
+	}
 	if (node->form == TASD_FORM_LINK)
 		ret->st_mode = S_IFLNK | 0777;
 	return 0;

@@ -49,7 +49,7 @@ static void face_init(struct face_inode *f, struct tasd_face *face)
 		.base = {.ops = &face_ops,
 			.fs = face->fs,
 			.refs = 1,
-			.ttl = face->is_root ? TASD_TTL_LONG : 1,
+			.ttl = 1, /* owner and mode are the place's now */
 			.hash = tasd_map_hash(&face->fs->table.map, face->path,
 				strlen(face->path), salt)},
 		.face = face};

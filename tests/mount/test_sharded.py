@@ -5,7 +5,8 @@ import os
 import shutil
 
 from support import st
-from support.harness import (MODES, fails, leaves, read, test, xattr)
+from support.harness import (MODES, fails, in_child, leaves, read, test,
+                             until, xattr)
 from mount.test_hostile import expect_refusal
 
 INDEX = "model.safetensors.index.json"
@@ -251,3 +252,46 @@ def test_names_of_tensors_in_sets(t):
     with t.mount(folder) as m:
         check(m, {k: i for i, k in enumerate(keys)})
         assert os.path.isfile(m / "w.absmax") and os.path.isfile(m / "a/b.c")
+
+
+def readable(path, uid, gid):
+    """May that user read the file?"""
+    def attempt():
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+        read(path)
+    return in_child(attempt, 10) == "ok"
+
+
+@test(modes=MODES)
+def test_modes_are_the_shards_own(t):
+    """Nobody reads through the mount what they may not read beside it."""
+    t.need_root()
+    folder, ours, theirs = t.mkdir("set"), 1234, 4321
+    files = shards(folder)
+    secret, shared, open_ = [os.path.join(folder, f) for f in files]
+    os.chmod(secret, 0o600)
+    os.chown(shared, ours, ours)
+    os.chmod(shared, 0o440)
+    os.chmod(open_, 0o644)
+    tensors = {"a/x": secret, "b/x": shared, "c": open_,
+               ".tasd/npy/a/x.npy": secret, ".tasd/flat/b.x": shared}
+    with t.mount(folder, "allow_other") as m:
+        for uid, gid in ((0, 0), (ours, theirs), (theirs, ours),
+                         (theirs, theirs)):
+            for name, shard in tensors.items():
+                assert readable(m / name, uid, gid) == readable(
+                    shard, uid, gid), (name, uid, gid)
+        # A right that is taken away is taken away in the mount.
+        os.chmod(open_, 0o600)
+        assert not readable(m / "c", theirs, theirs)
+        # The index hides what it names, and then the folder does.
+        for path, mode in ((os.path.join(folder, INDEX), 0o640),
+                           (folder, 0o750)):
+            os.chmod(open_, 0o644)
+            os.chmod(path, mode)
+            assert read(m / "c") == st.f32(4)
+            for name in ("c", ".tasd/index.json"):
+                until(lambda: not readable(m / name, theirs, theirs), 3, name)
+            os.chmod(path, 0o755)

@@ -34,7 +34,8 @@ struct tasd_container {
 	uint32_t nmeta;
 	struct tasd_stamp stamp; /* of the file opened: the container itself,
 				    or the index of a sharded one */
-	struct stat st;		 /* owner, mode and times to show */
+	struct stat st;		 /* owner, mode and times to show; of a
+				    folder, what its index allows too */
 	int dirfd;		 /* the folder it lies in (or is); owned */
 	char *name;		 /* file name in dirfd; NULL for a folder */
 	char *problems;		 /* all that is wrong, a line each, newline
@@ -45,7 +46,8 @@ struct tasd_container {
 	/* Atomic; owned; NULL until something is gathered. */
 	struct tasd_slabs *slabs;
 	/* Only for tasd_container_check(): where it was opened. */
-	int rootfd; /* owned */
+	int rootfd;	   /* owned */
+	struct stat place; /* as found there */
 	char *path; /* beneath rootfd; owned */
 };
 
@@ -82,6 +84,13 @@ void tasd_container_put(struct tasd_container *ctr);
  */
 tasd_err tasd_container_check(
 	const struct tasd_container *ctr, const struct tasd_node *node);
+
+/*
+ * Whose the node is and who may read it (st_uid, st_gid and the r bits of
+ * st_mode): for a tensor in files of its own, as those files are.
+ */
+void tasd_container_access(const struct tasd_container *ctr,
+	const struct tasd_node *node, struct stat *ret);
 
 /* For formats, while reading. */
 
