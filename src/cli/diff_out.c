@@ -247,7 +247,7 @@ static void values_text(struct tasd_buf *line, const struct tasd_tensor *t,
 		return;
 	tasd_buf_str(line, ", largest difference ");
 	if (c->measure == TASD_MEASURE_WHOLE)
-		tasd_buf_u64(line, c->whole);
+		tasd_buf_str(line, tasd_print_count(number, c->whole));
 	else if (isinf(c->real))
 		tasd_buf_str(line, "inf");
 	else

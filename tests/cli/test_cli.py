@@ -18,7 +18,8 @@ import tempfile
 import unittest
 
 TASDFS = None
-COMMANDS = ["mount", "umount", "ls", "tree", "info", "cat", "doctor"]
+COMMANDS = ["mount", "umount", "ls", "tree", "info", "cat", "diff", "export",
+            "doctor"]
 
 
 def write_safetensors(path, tensors, meta=None):
@@ -154,9 +155,11 @@ class Usage(Case):
                      ["ls", "a", "b", "c"], ["tree", "a", "b", "c"],
                      ["info", "a", "b", "c"], ["cat", "a", "b", "c"],
                      ["mount", "a", "b", "c"], ["umount", "a", "b"],
-                     ["doctor", "x"], ["ls", ""], ["cat", "", "w"],
-                     ["umount", ""], ["mount", "", self.tmp],
-                     ["mount", self.model, ""]):
+                     ["doctor", "x"], ["diff"], ["diff", "a"],
+                     ["diff", "a", "b", "c"], ["diff", "a", ""],
+                     ["export", "a"], ["export", "a", "b", "c"],
+                     ["ls", ""], ["cat", "", "w"], ["umount", ""],
+                     ["mount", "", self.tmp], ["mount", self.model, ""]):
             with self.subTest(argv=argv):
                 self.refused(2, *argv)
 
