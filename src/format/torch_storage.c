@@ -84,7 +84,8 @@ tasd_err tasd_torch_persid(const struct tasd_pkl *value, bool *ret_is,
 	return 0;
 }
 
-/* Files of torch refer to a storage with one type, except for empty ones. */
+/* Files of torch refer to a storage with one type and size, except for empty
+ * ones; what else a made-up file says of one is judged by itself. */
 static bool storage_eq(const void *value, const void *key)
 {
 	const struct tasd_torch_persid *a =
@@ -92,8 +93,8 @@ static bool storage_eq(const void *value, const void *key)
 	const struct tasd_torch_persid *b = key;
 
 	return a->dtype == b->dtype && a->untyped == b->untyped &&
-	       a->key_len == b->key_len && a->is_view == b->is_view &&
-	       a->view_offset == b->view_offset &&
+	       a->numel == b->numel && a->key_len == b->key_len &&
+	       a->is_view == b->is_view && a->view_offset == b->view_offset &&
 	       a->view_numel == b->view_numel &&
 	       (!a->key_len || memcmp(a->key, b->key, a->key_len) == 0);
 }

@@ -19,7 +19,10 @@
 #include <string.h>
 
 #define SCRATCH_MAX ((size_t)128 << 20)
-#define CLASS_MAX   256
+/* A root that is a list is a directory, even one of plain values, unless it
+ * has more of them. */
+#define ROOT_ITEMS_MAX 65536u
+#define CLASS_MAX      256
 
 /* A directory that is being filled. */
 struct frame {
@@ -219,7 +222,8 @@ static tasd_err look_at_seq(struct tasd_torch_map *map,
 
 	if (is_frozen(value))
 		shape->class = "builtins.frozenset";
-	if (!err && plain)
+	if (!err && plain &&
+		(value != map->torch->root || seq->n > ROOT_ITEMS_MAX))
 		return json_text(map, value, shape);
 	shape->form = TASD_FORM_DIR;
 	for (uint32_t i = 0; i < seq->n && !err; i++) {
