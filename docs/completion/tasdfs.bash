@@ -59,6 +59,8 @@ _tasdfs()
 		[tree]='--json --help'
 		[info]='--json --help'
 		[cat]='--npy --f32 --values --help'
+		[diff]='--strip --keys-only --no-values --json --help'
+		[export]='--only --strip --skip -f --force --help'
 		[doctor]='--json --help'
 		[help]=''
 	)
@@ -94,6 +96,13 @@ _tasdfs()
 		;;
 	help)
 		COMPREPLY=($(compgen -W "${!options[*]}" -- "$cur"))
+		;;
+	diff | export)
+		# What follows --only and --strip is no file.
+		if [[ $prev != --only && $prev != --strip ]]; then
+			compopt -o filenames
+			COMPREPLY=($(compgen -f -- "$cur"))
+		fi
 		;;
 	ls | tree | info | cat)
 		if ((${#operands[@]} == 0)); then
