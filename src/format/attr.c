@@ -52,6 +52,16 @@ static const struct tasd_tensor *sound_tensor(const struct asked *a)
 	return tensor && tensor->data != TASD_DATA_BROKEN ? tensor : NULL;
 }
 
+/* What only this node has, by a name that is not in the table. */
+static const struct tasd_node_fact *find_fact(
+	const struct tasd_node *node, const char *name)
+{
+	for (uint32_t i = 0; node->extra && i < node->extra->nfacts; i++)
+		if (strcmp(node->extra->facts[i].name, name) == 0)
+			return &node->extra->facts[i];
+	return NULL;
+}
+
 static bool get_kind(const struct asked *a, struct tasd_buf *value)
 {
 	tasd_buf_str(value, tasd_kind_name(a->node->kind));
@@ -163,9 +173,60 @@ static bool get_requires_grad(const struct asked *a, struct tasd_buf *value)
 
 static bool get_layout(const struct asked *a, struct tasd_buf *value)
 {
-	if (!sound_tensor(a))
+	/* A format that knows better says so itself. */
+	if (!sound_tensor(a) || find_fact(a->node, "layout"))
 		return false;
 	tasd_buf_str(value, "strided");
+	return true;
+}
+
+static bool get_class(const struct asked *a, struct tasd_buf *value)
+{
+	if (!a->node->extra || !a->node->extra->class)
+		return false;
+	tasd_buf_str(value, a->node->extra->class);
+	return true;
+}
+
+/* Which other tensors look at the same bytes. */
+static bool get_storage(const struct asked *a, struct tasd_buf *value)
+{
+	const struct tasd_tensor *tensor = tensor_of(a);
+
+	if (!tensor || !tensor->extra || !tensor->extra->storage)
+		return false;
+	tasd_buf_u64(value, tensor->extra->storage);
+	return true;
+}
+
+/* Symlinks have no attributes of their own: {name: key}. */
+static bool get_links(const struct asked *a, struct tasd_buf *value)
+{
+	const struct tasd_node *dir = a->node;
+	bool any = false;
+
+	for (uint32_t i = 0;
+		dir->form == TASD_FORM_DIR && i < dir->dir.nchildren; i++) {
+		const struct tasd_node *child = dir->dir.children[i];
+
+		if (child->form != TASD_FORM_LINK)
+			continue;
+		tasd_buf_str(value, any ? ", " : "{");
+		tasd_buf_json_str(value, child->name, child->name_len);
+		tasd_buf_str(value, ": ");
+		tasd_node_key_json(value, child);
+		any = true;
+	}
+	if (any)
+		tasd_buf_char(value, '}');
+	return any;
+}
+
+static bool get_unsafe(const struct asked *a, struct tasd_buf *value)
+{
+	if (!is_root(a))
+		return false;
+	tasd_buf_u64(value, a->ctr->nunsafe);
 	return true;
 }
 
@@ -307,6 +368,9 @@ static const struct {
 	{"nbytes", get_nbytes},
 	{"state", get_state},
 	{"source", get_source},
+	{"class", get_class},
+	{"storage", get_storage},
+	{"links", get_links},
 	{"error", get_error},
 	{"format", get_format},
 	{"is_hollow", get_true},
@@ -316,7 +380,7 @@ static const struct {
 	{"bytes", get_bytes},
 	{"generation", get_one},
 	{"committed", get_true},
-	{"unsafe", get_zero},
+	{"unsafe", get_unsafe},
 	{"meta_omitted", get_meta_omitted},
 };
 
@@ -428,6 +492,7 @@ tasd_err tasd_attr_get(const struct tasd_container *ctr,
 		.node = node,
 		.with_source = with_source,
 	};
+	const struct tasd_node_fact *fact;
 	size_t before = value->len;
 
 	*ret_found = false;
@@ -441,6 +506,11 @@ tasd_err tasd_attr_get(const struct tasd_container *ctr,
 			continue;
 		*ret_found = table[i].get(&asked, value);
 		break;
+	}
+	fact = *ret_found ? NULL : find_fact(node, name);
+	if (fact) {
+		tasd_buf_add(value, fact->value, fact->len);
+		*ret_found = true;
 	}
 	if (value->len - before > TASD_ATTR_VALUE_MAX &&
 		strcmp(name, "key") != 0)

@@ -54,10 +54,18 @@ static bool has_suffix(enum tasd_dict_view view)
 	return view == TASD_DICT_NPY || view == TASD_DICT_F32;
 }
 
+/* Tied tensors are one file of several names: the first of them stands for it.
+ */
+static const struct tasd_node *first_tie(const struct tasd_node *node)
+{
+	return node->extra && node->extra->tie ? node->extra->tie : node;
+}
+
 static uint64_t dict_st_ino(const struct tasd_version *version,
 	const struct tasd_node *node, enum tasd_dict_view view)
 {
-	uint64_t parts[3] = {version->place_hash, node->path_hash, view};
+	uint64_t parts[3] = {
+		version->place_hash, first_tie(node)->path_hash, view};
 
 	return XXH3_64bits(parts, sizeof(parts));
 }
@@ -158,6 +166,8 @@ static tasd_err dict_attr(struct tasd_inode *inode, struct stat *ret)
 	}
 	if (node->form == TASD_FORM_LINK)
 		ret->st_mode = S_IFLNK | 0777;
+	if (first_tie(node)->extra && first_tie(node)->extra->nties > 1)
+		ret->st_nlink = first_tie(node)->extra->nties;
 	return 0;
 }
 

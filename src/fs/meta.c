@@ -26,6 +26,8 @@ enum meta_what {
 	META_F32,
 	META_FLAT_DIR,
 	META_META_DIR,
+	META_ATTRS,
+	META_UNSAFE,
 	META_FILES,
 	META_VALUE, /* a file in meta/, by its number */
 };
@@ -45,6 +47,8 @@ static const struct meta_entry entries[] = {
 	{"f32", META_F32, false, true},
 	{"flat", META_FLAT_DIR, false, true},
 	{"meta", META_META_DIR, false, true},
+	{"attrs", META_ATTRS, false, true},
+	{"unsafe", META_UNSAFE, false, true},
 	{"files", META_FILES, false, true},
 	{"stats", META_STATS, true, false},
 };
@@ -125,11 +129,16 @@ static void write_text(const struct meta_inode *m, struct tasd_buf *text)
 		tasd_buf_add(text, m->version->ctr->meta[m->number].value,
 			m->version->ctr->meta[m->number].value_len);
 		break;
+	case META_UNSAFE:
+		tasd_buf_add(text, m->version->ctr->unsafe,
+			m->version->ctr->unsafe_len);
+		break;
 	case META_DIR:
 	case META_NPY:
 	case META_F32:
 	case META_FLAT_DIR:
 	case META_META_DIR:
+	case META_ATTRS:
 	case META_FILES:
 		break;
 	}
@@ -151,6 +160,8 @@ static uint64_t *size_slot(const struct meta_inode *m)
 	case META_F32:
 	case META_FLAT_DIR:
 	case META_META_DIR:
+	case META_ATTRS:
+	case META_UNSAFE:
 	case META_FILES:
 	case META_VALUE:
 		break;
@@ -413,6 +424,10 @@ static tasd_err entry_inode(struct tasd_fs *fs, struct tasd_version *version,
 		return tasd_dict_inode(fs, version,
 			tasd_statedict_root(version->ctr->sd),
 			what == META_NPY ? TASD_DICT_NPY : TASD_DICT_F32, ret);
+	case META_ATTRS:
+		return tasd_dict_inode(fs, version,
+			tasd_statedict_attrs(version->ctr->sd), TASD_DICT_TREE,
+			ret);
 	case META_FILES:
 		return tasd_library_root(fs, version->files, ret);
 	case META_DIR:
@@ -422,6 +437,7 @@ static tasd_err entry_inode(struct tasd_fs *fs, struct tasd_version *version,
 	case META_STATS:
 	case META_FLAT_DIR:
 	case META_META_DIR:
+	case META_UNSAFE:
 	case META_VALUE:
 		break;
 	}
@@ -432,6 +448,10 @@ static tasd_err entry_inode(struct tasd_fs *fs, struct tasd_version *version,
 static bool stands(
 	const struct meta_entry *entry, const struct tasd_version *version)
 {
+	if (version && entry->what == META_ATTRS)
+		return tasd_statedict_attrs(version->ctr->sd)->dir.nchildren;
+	if (version && entry->what == META_UNSAFE)
+		return version->ctr->nunsafe;
 	if (version && entry->of_dict)
 		return true;
 	return entry->of_mount && (!version || version->is_root);
@@ -528,7 +548,7 @@ static tasd_err set_entry(
 static mode_t entry_type(enum meta_what what)
 {
 	return is_dir(what) || what == META_NPY || what == META_F32 ||
-			       what == META_FILES
+			       what == META_ATTRS || what == META_FILES
 		       ? S_IFDIR
 		       : S_IFREG;
 }

@@ -42,6 +42,11 @@ struct tasd_container {
 				    between; NULL when nothing is */
 	size_t problems_len;
 	uint32_t nproblems;
+	/* What a pickle in it names that torch's own safe loader does not
+	 * allow, a line each; in the arena. */
+	const char *unsafe;
+	uint32_t unsafe_len;
+	uint32_t nunsafe;
 	unsigned int refs;
 	/* Atomic; owned; NULL until something is gathered. */
 	struct tasd_slabs *slabs;
