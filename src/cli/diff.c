@@ -71,7 +71,7 @@ static tasd_err read_side(struct diff *diff, int side)
 	struct tasd_target *target = &diff->targets[side];
 	struct tasd_leaves *leaves = &diff->leaves[side];
 	tasd_err err = tasd_leaves_read(
-		target, &diff->strips, TASD_LEAVES_QUANTISED, leaves);
+		target, &diff->strips, TASD_LEAVES_COMPOUND, leaves);
 
 	if (!err)
 		err = tasd_leaves_sort(leaves);
@@ -159,12 +159,13 @@ static const struct tasd_node_fact *fact_of(
 	return NULL;
 }
 
-/* What turns the codes of a quantised tensor into numbers. */
+/* What turns the codes of a quantised tensor into numbers, and the parts of a
+ * sparse one into a tensor. */
 static const char *other_fact(
 	const struct tasd_node *a, const struct tasd_node *b)
 {
-	static const char *const names[] = {
-		"qscheme", "scale", "zero_point", "axis"};
+	static const char *const names[] = {"qscheme", "scale", "zero_point",
+		"axis", "layout", "dtype", "shape"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const struct tasd_node_fact *x = fact_of(a, names[i]);
@@ -257,6 +258,8 @@ static bool compare_headers(
 	}
 	if (x->form != y->form || x->kind != y->kind)
 		tasd_diff_headers(&diff->out, a, b, "kind");
+	else if (tasd_leaf_is_compound(x) && other_fact(x, y))
+		tasd_diff_headers(&diff->out, a, b, other_fact(x, y));
 	else if (!diff->no_values && x->form == TASD_FORM_VALUE &&
 		 !same_value(x, y))
 		tasd_diff_headers(&diff->out, a, b, "value");

@@ -64,7 +64,9 @@ static void describe(struct tasd_buf *buf, const struct tasd_node *node)
 		return;
 	}
 	tasd_buf_str(buf, kind_of(node));
-	if (node->form == TASD_FORM_DIR)
+	if (tasd_leaf_is_compound(node))
+		tasd_buf_str(buf, " of several");
+	else if (node->form == TASD_FORM_DIR)
 		tasd_buf_str(buf, " of nothing");
 	if (node->form != TASD_FORM_VALUE)
 		return;

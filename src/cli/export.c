@@ -99,7 +99,7 @@ static tasd_err on_progress(void *ctx, uint64_t bytes)
 	return stopped ? -EINTR : 0;
 }
 
-/* "key: reason" on standard error, cut after some of them. */
+/* "key: reason" on standard error. */
 static void say(const struct export *export, const struct tasd_leaf *leaf,
 	const char *reason)
 {
@@ -113,6 +113,36 @@ static void say(const struct export *export, const struct tasd_leaf *leaf,
 	tasd_buf_free(&key);
 }
 
+/* Alone, the indices or the values of a sparse tensor are another tensor. */
+static bool is_part(const struct export *export, const struct tasd_node *node)
+{
+	while (node != export->target.node && node->parent) {
+		node = node->parent;
+		if (node != export->target.node && tasd_leaf_is_compound(node))
+			return true;
+	}
+	return false;
+}
+
+/* Can the file hold it?  As tasd_st_write_check(), for any leaf. */
+static tasd_err check(const struct export *export,
+	const struct tasd_st_item *item, struct tasd_diag *diag)
+{
+	const struct tasd_node *node = item->node;
+	tasd_err err;
+
+	if (node->form == TASD_FORM_LINK)
+		return tasd_diag_set(diag, -ENOTSUP, "a link, not a tensor");
+	if (node->form != TASD_FORM_TENSOR)
+		return tasd_diag_set(diag, -ENOTSUP, "%s, not a tensor",
+			tasd_kind_name((enum tasd_kind)node->kind));
+	err = tasd_st_write_check(item, diag);
+	if (!err && is_part(export, node))
+		return tasd_diag_set(diag, -ENOTSUP,
+			"a part of a tensor that safetensors cannot hold");
+	return err;
+}
+
 /*
  * Take the leaf, or tell why not.  What is broken is never left out on the
  * quiet: the file would look whole.
@@ -123,16 +153,8 @@ static void take(struct export *export, const struct tasd_leaf *leaf)
 		.node = leaf->node, .name = leaf->key, .name_len = leaf->len};
 	struct tasd_diag diag = {.text = ""};
 	char reason[TASD_DIAG_MAX + 32];
-	tasd_err err;
+	tasd_err err = check(export, &item, &diag);
 
-	if (leaf->node->form == TASD_FORM_TENSOR)
-		err = tasd_st_write_check(&item, &diag);
-	else
-		err = tasd_diag_set(&diag, -ENOTSUP, "%s, not a tensor",
-			leaf->node->form == TASD_FORM_LINK
-				? "a link"
-				: tasd_kind_name(
-					  (enum tasd_kind)leaf->node->kind));
 	if (!err) {
 		export->items[export->nitems++] = item;
 		return;

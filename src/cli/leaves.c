@@ -141,8 +141,15 @@ static tasd_err add_leaf(struct tasd_leaves *leaves,
 	return set_key(leaves, leaf, key->bytes, key->len);
 }
 
-static bool is_leaf(const struct tasd_node *node)
+bool tasd_leaf_is_compound(const struct tasd_node *node)
 {
+	return node->form == TASD_FORM_DIR && node->kind == TASD_KIND_TENSOR;
+}
+
+static bool is_leaf(const struct tasd_node *node, unsigned int flags)
+{
+	if (flags & TASD_LEAVES_COMPOUND && tasd_leaf_is_compound(node))
+		return true;
 	return node->form != TASD_FORM_DIR || node->dir.nchildren == 0;
 }
 
@@ -220,9 +227,9 @@ tasd_err tasd_leaves_read(const struct tasd_target *target,
 	tasd_arena_init(&ret->texts, TASD_CONTAINER_MEMORY);
 	for (const struct tasd_node *n = top; n && !err;
 		n = tasd_next_below(n, top))
-		if (is_leaf(n) && n->parent)
+		if (is_leaf(n, flags) && n->parent)
 			err = add_leaf(ret, n, top, strips, &key);
-	if (!err && flags & TASD_LEAVES_QUANTISED)
+	if (!err && flags & TASD_LEAVES_COMPOUND)
 		err = add_quantised(ret, target, strips, &key);
 	tasd_buf_free(&key);
 	if (err)

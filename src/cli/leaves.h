@@ -47,8 +47,9 @@ struct tasd_leaves {
 };
 
 enum tasd_leaves_flag {
-	/* Take the arrays that a quantised tensor carries beside its codes. */
-	TASD_LEAVES_QUANTISED = 1 << 0,
+	/* What makes one tensor of several: the directory of a sparse one, as
+	 * a leaf of its own, and the arrays beside a quantised one's codes. */
+	TASD_LEAVES_COMPOUND = 1 << 0,
 };
 
 /*
@@ -71,6 +72,9 @@ tasd_err tasd_leaves_untwin(struct tasd_leaves *leaves);
 
 /* Say which leaves have one key.  Returns how many are too many. */
 size_t tasd_leaves_clashes(const struct tasd_leaves *leaves, const char *where);
+
+/* A sparse or nested tensor, whose parts are below it. */
+bool tasd_leaf_is_compound(const struct tasd_node *node);
 
 /* By their bytes, the shorter first. */
 int tasd_leaf_order(const struct tasd_leaf *a, const struct tasd_leaf *b);
