@@ -10,6 +10,7 @@
  */
 #include "dict.h"
 #include "fs.h"
+#include "meta.h"
 #include "serve.h"
 #include <base/cleanup.h>
 #include <format/attr.h>
@@ -366,6 +367,27 @@ static tasd_err dict_open(struct tasd_inode *inode, struct tasd_open *open)
 	return 0;
 }
 
+/* The folders on the way were in use for its sake. */
+static void dict_closed(struct tasd_inode *inode)
+{
+	const struct dict_inode *d = dict_of(inode);
+	const struct tasd_node *node = d->node;
+	char name[TASD_NAME_MAX + 8];
+
+	if (!tasd_version_is_stale(d->version))
+		return;
+	for (; d->view != TASD_DICT_FLAT && node->parent; node = node->parent) {
+		struct dict_inode probe;
+
+		if (view_name(node, d->view, name, sizeof(name)) != 0)
+			return;
+		dict_init(&probe, inode->fs, d->version, node->parent, d->view);
+		tasd_version_drop_name(d->version, &probe.base, name);
+	}
+	if (d->view != TASD_DICT_TREE)
+		tasd_meta_drop_view(d->version, d->view, d->node);
+}
+
 static tasd_err dict_readlink(struct tasd_inode *inode, char *out, size_t size)
 {
 	const struct tasd_node *node = dict_of(inode)->node;
@@ -470,6 +492,7 @@ static const struct tasd_inode_ops dict_ops = {
 	.entry = dict_entry,
 	.entry_node = dict_entry_node,
 	.open = dict_open,
+	.closed = dict_closed,
 	.readlink = dict_readlink,
 	.getxattr = dict_getxattr,
 	.listxattr = dict_listxattr,

@@ -76,6 +76,8 @@ struct tasd_inode_ops {
 	/* Files: prepare to serve; fills *open (see serve.h). */
 	tasd_err (*open)(struct tasd_inode *inode, struct tasd_open *open);
 	tasd_err (*readlink)(struct tasd_inode *inode, char *out, size_t size);
+	/* Files and directories: an open of it ends.  NULL: never mind. */
+	void (*closed)(struct tasd_inode *inode);
 
 	/* Attributes by name ("user.tasd." and others, whole).  -ENODATA. */
 	tasd_err (*getxattr)(struct tasd_inode *inode,

@@ -68,22 +68,33 @@ static struct meta_inode *meta_of(struct tasd_inode *inode)
 	return (struct meta_inode *)inode;
 }
 
+/* version is not taken. */
+static void meta_init(struct meta_inode *m, struct tasd_fs *fs,
+	struct tasd_version *version, enum meta_what what, uint32_t number)
+{
+	uint64_t parts[3] = {(uintptr_t)version, what, number};
+
+	*m = (struct meta_inode){
+		.base = {.ops = &meta_ops,
+			.fs = fs,
+			.refs = 1,
+			.ttl = what == META_STATS ? 0 : TASD_TTL_LONG,
+			.hash = tasd_map_hash(
+				&fs->table.map, parts, sizeof(parts), 1)},
+		.version = version,
+		.what = what,
+		.number = number};
+}
+
 static tasd_err meta_inode(struct tasd_fs *fs, struct tasd_version *version,
 	enum meta_what what, uint32_t number, struct tasd_inode **ret)
 {
-	struct meta_inode *m = calloc(1, sizeof(*m));
-	uint64_t parts[3] = {(uintptr_t)version, what, number};
+	struct meta_inode *m = malloc(sizeof(*m));
 
 	if (!m)
 		return -ENOMEM;
-	m->base.ops = &meta_ops;
-	m->base.fs = fs;
-	m->base.refs = 1;
-	m->base.ttl = what == META_STATS ? 0 : TASD_TTL_LONG;
-	m->base.hash = tasd_map_hash(&fs->table.map, parts, sizeof(parts), 1);
-	m->version = version ? tasd_version_get(version) : NULL;
-	m->what = what;
-	m->number = number;
+	meta_init(m, fs, version ? tasd_version_get(version) : NULL, what,
+		number);
 	return tasd_inode_intern(&m->base, ret);
 }
 
@@ -603,6 +614,52 @@ static tasd_err meta_entry_node(struct tasd_dir *dir, uint64_t at,
 	return meta_lookup(dir->inode, name, ret);
 }
 
+/* ---- what was open of an old version ------------------------------------ */
+
+static void drop_from(
+	struct tasd_version *version, enum meta_what dir, const char *name)
+{
+	struct meta_inode probe;
+
+	meta_init(&probe, version->fs, version, dir, 0);
+	tasd_version_drop_name(version, &probe.base, name);
+}
+
+static void drop_entry(struct tasd_version *version, enum meta_what what)
+{
+	for (size_t i = 0; i < NENTRIES; i++)
+		if (entries[i].what == what)
+			drop_from(version, META_DIR, entries[i].name);
+}
+
+static void meta_closed(struct tasd_inode *inode)
+{
+	const struct meta_inode *m = meta_of(inode);
+	char name[TASD_NAME_MAX + 1];
+
+	if (!m->version || !tasd_version_is_stale(m->version))
+		return;
+	if (m->what == META_VALUE &&
+		value_name(m->version->ctr, m->number, name, sizeof(name)) == 0)
+		drop_from(m->version, META_META_DIR, name);
+	drop_entry(m->version, m->what == META_VALUE ? META_META_DIR : m->what);
+}
+
+void tasd_meta_drop_view(struct tasd_version *version, enum tasd_dict_view view,
+	const struct tasd_node *node)
+{
+	const struct tasd_flat *flat = NULL;
+
+	if (view == TASD_DICT_FLAT && flat_of(version, &flat) == 0)
+		for (uint32_t i = 0; i < flat->count; i++)
+			if (flat->entries[i].node == node)
+				drop_from(version, META_FLAT_DIR,
+					flat->entries[i].name);
+	drop_entry(version, view == TASD_DICT_NPY   ? META_NPY
+			    : view == TASD_DICT_F32 ? META_F32
+						    : META_FLAT_DIR);
+}
+
 static const struct tasd_inode_ops meta_ops = {
 	.what = "meta",
 	.same = meta_same,
@@ -613,4 +670,5 @@ static const struct tasd_inode_ops meta_ops = {
 	.entry = meta_entry,
 	.entry_node = meta_entry_node,
 	.open = meta_open,
+	.closed = meta_closed,
 };

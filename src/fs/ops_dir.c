@@ -169,7 +169,11 @@ void tasd_ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size,
 void tasd_ops_releasedir(
 	fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+	struct tasd_dir *dir = dir_of(fi);
+
 	(void)ino;
-	dir_free(dir_of(fi));
+	if (dir->inode->ops->closed)
+		dir->inode->ops->closed(dir->inode);
+	dir_free(dir);
 	fuse_reply_err(req, 0);
 }

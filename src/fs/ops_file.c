@@ -121,7 +121,11 @@ void tasd_ops_fsync(
 
 void tasd_ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+	struct tasd_open *open = open_of(fi);
+
 	(void)ino;
-	close_open(open_of(fi));
+	if (open->inode->ops->closed)
+		open->inode->ops->closed(open->inode);
+	close_open(open);
 	fuse_reply_err(req, 0);
 }

@@ -38,10 +38,28 @@ static bool is_one_file(const struct tasd_container *ctr)
 	return true;
 }
 
+bool tasd_version_is_stale(const struct tasd_version *version)
+{
+	return __atomic_load_n(&version->stale, __ATOMIC_RELAXED);
+}
+
+void tasd_version_drop_name(struct tasd_version *version,
+	const struct tasd_inode *probe, const char *name)
+{
+	struct tasd_inode *dir = tasd_inode_lookup(version->fs, probe);
+
+	if (!dir)
+		return;
+	if (version->fs->notifier)
+		tasd_notifier_drop_name(
+			version->fs->notifier, dir, name, strlen(name));
+	tasd_inode_forget(dir, 1);
+}
+
 tasd_err tasd_version_check(
 	struct tasd_version *version, const struct tasd_node *node)
 {
-	if (!__atomic_load_n(&version->stale, __ATOMIC_RELAXED) &&
+	if (!tasd_version_is_stale(version) &&
 		tasd_container_check(version->ctr, node) == 0)
 		return 0;
 	__atomic_store_n(&version->stale, true, __ATOMIC_RELAXED);
@@ -188,8 +206,7 @@ static struct tasd_version *begin(struct tasd_face *face)
 	pthread_mutex_lock(&face->lock);
 	while (face->reading)
 		pthread_cond_wait(&face->done, &face->lock);
-	if (face->current &&
-		!__atomic_load_n(&face->current->stale, __ATOMIC_RELAXED))
+	if (face->current && !tasd_version_is_stale(face->current))
 		v = tasd_version_get(face->current);
 	else
 		face->reading = true;

@@ -42,6 +42,18 @@ void tasd_version_put(struct tasd_version *version);
 tasd_err tasd_version_check(
 	struct tasd_version *version, const struct tasd_node *node);
 
+/* No longer what its place holds, as far as is known. */
+bool tasd_version_is_stale(const struct tasd_version *version);
+
+/*
+ * An open of something of an old version ends.  The kernel dropped the names
+ * above, but what was in use then it keeps, and with it the version and the
+ * files it was read from, until memory is short; so `name` in the directory
+ * that is the same as `probe` is dropped now.
+ */
+void tasd_version_drop_name(struct tasd_version *version,
+	const struct tasd_inode *probe, const char *name);
+
 struct tasd_face {
 	struct tasd_fs *fs;
 	struct tasd_library *library; /* owned reference */

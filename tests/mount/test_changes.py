@@ -4,6 +4,7 @@ Every change is tried on five files that are found and served differently.
 What is promised is close-to-open: an open made before the change gives the
 old bytes or an error; one made after it shows what the source holds now.
 """
+import contextlib
 import errno
 import functools
 import json
@@ -299,6 +300,44 @@ def test_old_and_new_at_once(t):
         for fd, view, _ in held:
             view.close()
             os.close(fd)
+
+
+def held_though_deleted(pid):
+    """The deleted files that a process keeps on the disk."""
+    links = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return [link for link in links if link.endswith(" (deleted)")]
+
+
+@test(modes=MODES)
+def test_what_was_replaced_is_given_back(t):
+    """A version that was open when it was replaced goes with the open."""
+    source = t.path("m")
+
+    def replace(i):
+        st.write(t.path("new"), [st.u8("a.b.c", b"%05d" % i),
+                                 st.u8("top", b"%05d" % i)], {"v": str(i)})
+        os.rename(t.path("new"), source)
+
+    replace(0)
+    with t.mount(source) as m:
+        names = ["top", "a/b/c", ".tasd/npy/a/b/c.npy", ".tasd/flat/a.b.c",
+                 ".tasd/meta/v", ".tasd/index.json"]
+        for name in names:
+            for i in range(10):
+                held = [os.open(m / name, os.O_RDONLY),
+                        os.open(os.path.dirname(m / name), os.O_RDONLY)]
+                os.listdir(held[1])
+                settle()
+                replace(i)
+                read(m / name)
+                for fd in held:
+                    os.close(fd)
+            # A name at the top that is not asked for again keeps its own.
+            until(lambda: len(held_though_deleted(m.pid)) <= 3, 5,
+                  f"{name}: the files of old versions are closed")
 
 
 @test(modes=MODES, users=("root", "nobody"))
