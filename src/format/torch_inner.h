@@ -20,8 +20,9 @@
 struct tasd_torch_part {
 	const struct tasd_pkl *value;
 	const struct tasd_pkl *key; /* of a dict, or an attribute's name */
-	const char *name;           /* else an attribute's name, static */
-	bool is_attr;               /* key is the name of one */
+	const char *name;           /* the same where no value says it; outlives
+				       the walk */
+	bool is_attr;               /* key or name is the name of one */
 	bool beside; /* the items: not in the tree but below attrs */
 };
 
@@ -110,6 +111,9 @@ enum tasd_torch_tag tasd_torch_tag(
 /* "module.name"; NULL when it is no global, or out of memory. */
 const char *tasd_torch_class(
 	struct tasd_torch_map *map, const struct tasd_pkl *value);
+/* The class that a persistent id stands for, as files of whole modules had it
+ * with its source: ("module", class, ..), or in tar files (class, ..). */
+const struct tasd_pkl *tasd_torch_source_class(const struct tasd_pkl *value);
 tasd_err tasd_torch_add_part(
 	struct tasd_torch_map *map, const struct tasd_torch_part *part);
 /* Another attribute of the node: name is static, value is copied. */
@@ -179,6 +183,10 @@ tasd_err tasd_torch_key_again(struct tasd_torch_map *map,
 	const struct tasd_pkl *key, uint32_t position, struct tasd_key *ret);
 
 /* torch_storage.c */
+/* The storage of a persistent id. */
+tasd_err tasd_torch_storage_of(struct tasd_torch_map *map,
+	const struct tasd_torch_persid *persid,
+	struct tasd_torch_storage **ret);
 /* The storage that an argument is.  *ret is NULL when shape got an error. */
 tasd_err tasd_torch_storage(struct tasd_torch_map *map,
 	const struct tasd_pkl *value, struct tasd_torch_storage **ret,
@@ -209,6 +217,12 @@ tasd_err tasd_torch_tie(struct tasd_torch_map *map, struct tasd_node *node,
 /* node is the same tensor as first. */
 tasd_err tasd_torch_same(struct tasd_torch_map *map, struct tasd_node *node,
 	struct tasd_node *first);
+
+/* torch_script.c: is the root a TorchScript module?  Then the entries of its
+ * state dict. */
+tasd_err tasd_torch_script(struct tasd_torch_map *map,
+	const struct tasd_pkl *root, struct tasd_torch_shape *shape,
+	bool *ret_is);
 
 /* torch_nested.c: the storage of _load_from_bytes(), which plain pickles of
  * tensors have: a stream of torch's in itself.  *ret is NULL when shape got an

@@ -349,6 +349,10 @@ static const char *class_text(
 	char *text;
 	int len;
 
+	if (class->type == TASD_PKL_PERSID)
+		class = tasd_torch_source_class(class);
+	if (!class)
+		return NULL;
 	if (class->type != TASD_PKL_OBJECT)
 		return tasd_torch_class(map, class);
 	args = &class->object->args->seq;

@@ -160,7 +160,7 @@ static bool is_meta(const struct tasd_torch_persid *persid)
 	       memcmp(persid->location, "meta", 4) == 0;
 }
 
-static tasd_err storage_of(struct tasd_torch_map *map,
+tasd_err tasd_torch_storage_of(struct tasd_torch_map *map,
 	const struct tasd_torch_persid *persid, struct tasd_torch_storage **ret)
 {
 	uint64_t hash = tasd_map_hash(
@@ -208,7 +208,7 @@ tasd_err tasd_torch_storage(struct tasd_torch_map *map,
 		return tasd_torch_broken(map, shape,
 			"its storage is %s, not a storage",
 			tasd_pkl_type_name(value));
-	return storage_of(map, &persid, ret);
+	return tasd_torch_storage_of(map, &persid, ret);
 }
 
 tasd_err tasd_torch_sizes(struct tasd_torch_map *map,

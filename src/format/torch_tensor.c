@@ -279,21 +279,19 @@ tasd_err tasd_torch_view_tensor(struct tasd_torch_map *map,
 
 /* A storage that is a value of its own. */
 static tasd_err bare_storage(struct tasd_torch_map *map,
-	const struct tasd_pkl *value, struct tasd_torch_shape *shape)
+	struct tasd_torch_storage *storage, struct tasd_torch_shape *shape)
 {
-	struct tasd_torch_view view = {.ndim = 1};
+	struct tasd_torch_view view = {.storage = storage, .ndim = 1};
 	uint64_t one = 1;
-	tasd_err err = tasd_torch_storage(map, value, &view.storage, shape);
+	tasd_err err;
 
-	if (err)
-		return err;
 	view.stride = &one;
 	view.shape = tasd_arena_alloc(map->arena, sizeof(*view.shape));
 	if (!view.shape)
 		return -E2BIG;
-	if (view.storage) {
-		view.shape[0] = view.storage->persid.numel;
-		view.dtype = view.storage->persid.dtype;
+	if (storage) {
+		view.shape[0] = storage->persid.numel;
+		view.dtype = storage->persid.dtype;
 	}
 	err = tasd_torch_view_tensor(map, &view, shape);
 	if (shape->tensor && shape->tensor->extra) {
@@ -305,6 +303,50 @@ static tasd_err bare_storage(struct tasd_torch_map *map,
 	shape->kind = TASD_KIND_STORAGE;
 	shape->storage = NULL;
 	return err;
+}
+
+static tasd_err saved_storage(struct tasd_torch_map *map,
+	const struct tasd_pkl *value, struct tasd_torch_shape *shape)
+{
+	struct tasd_torch_storage *storage = NULL;
+	tasd_err err = tasd_torch_storage(map, value, &storage, shape);
+
+	return err ? err : bare_storage(map, storage, shape);
+}
+
+/* What the reader has from elsewhere. */
+static tasd_err listed(struct tasd_torch_map *map,
+	const struct tasd_torch_listed *l, struct tasd_torch_shape *shape)
+{
+	struct tasd_torch_view view = {.start = l->start,
+		.ndim = l->ndim,
+		.shape = (uint64_t *)l->shape,
+		.stride = (uint64_t *)l->stride};
+	tasd_err err = tasd_torch_storage_of(map, &l->storage, &view.storage);
+
+	if (err)
+		return err;
+	if (l->whole)
+		return bare_storage(map, view.storage, shape);
+	view.dtype = l->storage.dtype;
+	return tasd_torch_view_tensor(map, &view, shape);
+}
+
+static tasd_err persistent(struct tasd_torch_map *map,
+	const struct tasd_pkl *value, struct tasd_torch_shape *shape,
+	bool *ret_is)
+{
+	const struct tasd_torch *torch = map->torch;
+	struct tasd_torch_persid persid;
+	struct tasd_torch_listed l;
+	tasd_err err = 0;
+
+	if (torch->list)
+		err = torch->list(torch->ctx, value->pid, ret_is, &l);
+	if (err || *ret_is)
+		return err ? err : listed(map, &l, shape);
+	(void)tasd_torch_persid(value, ret_is, &persid, NULL);
+	return *ret_is ? saved_storage(map, value, shape) : 0;
 }
 
 /* {"conj": True}: the bytes mean their opposite. */
@@ -504,21 +546,18 @@ tasd_err tasd_torch_tensor(struct tasd_torch_map *map,
 	const struct tasd_pkl *value, struct tasd_torch_shape *shape,
 	bool *ret_is)
 {
-	struct tasd_torch_persid persid;
 	struct wrapped w;
 	tasd_err err;
 
 	*ret_is = false;
-	if (value->type == TASD_PKL_PERSID) {
-		(void)tasd_torch_persid(value, ret_is, &persid, NULL);
-		return *ret_is ? bare_storage(map, value, shape) : 0;
-	}
+	if (value->type == TASD_PKL_PERSID)
+		return persistent(map, value, shape, ret_is);
 	if (value->type != TASD_PKL_OBJECT)
 		return 0;
 	if (tasd_torch_tag(map, value->object->callable) ==
 		TASD_TORCH_LOAD_BYTES) {
 		*ret_is = true;
-		return bare_storage(map, value, shape);
+		return saved_storage(map, value, shape);
 	}
 	err = look_into(map, value, &w);
 	if (!err)

@@ -276,6 +276,19 @@ static tasd_err look_at_global(struct tasd_torch_map *map,
 	return shape->bytes ? 0 : -E2BIG;
 }
 
+const struct tasd_pkl *tasd_torch_source_class(const struct tasd_pkl *value)
+{
+	const struct tasd_pkl_seq *pid = &value->pid->seq;
+	uint32_t at;
+
+	if (value->type != TASD_PKL_PERSID ||
+		value->pid->type != TASD_PKL_TUPLE || !pid->n)
+		return NULL;
+	at = tasd_pkl_is_str(pid->at[0], "module");
+	return at < pid->n && pid->at[at]->type == TASD_PKL_GLOBAL ? pid->at[at]
+								   : NULL;
+}
+
 /* A persistent id that is no storage: the class of an old whole-module file,
  * or somebody's own. */
 static tasd_err look_at_persid(struct tasd_torch_map *map,
@@ -290,11 +303,9 @@ static tasd_err look_at_persid(struct tasd_torch_map *map,
 	if (err || is)
 		return err;
 	*shape = (struct tasd_torch_shape){.kind = TASD_KIND_OBJECT};
-	if (pid->type == TASD_PKL_TUPLE && pid->seq.n >= 2 &&
-		tasd_pkl_is_str(pid->seq.at[0], "module") &&
-		pid->seq.at[1]->type == TASD_PKL_GLOBAL) {
-		return look_at_global(map, pid->seq.at[1], shape);
-	}
+	if (tasd_torch_source_class(value))
+		return look_at_global(
+			map, tasd_torch_source_class(value), shape);
 	shape->form = TASD_FORM_DIR;
 	shape->kind = TASD_KIND_OBJECT;
 	return tasd_torch_add_part(map, &part);
@@ -519,9 +530,11 @@ static tasd_err place(struct tasd_torch_map *map, struct walk *w,
 	return fill(map, w, node, value, &shape, start);
 }
 
-static struct tasd_key attr_key(const struct tasd_torch_part *part)
+/* The key of a part that says a text. */
+static struct tasd_key text_key(const struct tasd_torch_part *part)
 {
-	struct tasd_key key = {.type = TASD_KEY_ATTR};
+	struct tasd_key key = {
+		.type = part->is_attr ? TASD_KEY_ATTR : TASD_KEY_STR};
 
 	key.text = part->name ? part->name : part->key->text.bytes;
 	key.len = (uint32_t)(part->name ? strlen(part->name)
@@ -538,8 +551,8 @@ static tasd_err add_entry(struct tasd_torch_map *map, struct tasd_node *dir,
 	struct tasd_key key;
 	tasd_err err = 0;
 
-	if (part->is_attr) {
-		key = attr_key(part);
+	if (part->is_attr || part->name) {
+		key = text_key(part);
 	} else if (part->key) {
 		err = tasd_torch_key(map, part->key, position, &key);
 	} else {
@@ -595,7 +608,7 @@ static tasd_err run_laters(struct tasd_torch_map *map, struct walk *w)
 		struct tasd_node *node = NULL;
 
 		err = tasd_statedict_attr(
-			map->sd, later->owner, attr_key(&later->part), &node);
+			map->sd, later->owner, text_key(&later->part), &node);
 		if (err == -EEXIST) {
 			err = 0;
 			continue;
@@ -623,8 +636,13 @@ static tasd_err map_root(struct tasd_torch_map *map, struct walk *w)
 	struct tasd_node *node = tasd_statedict_root(map->sd);
 	struct tasd_torch_shape shape;
 	struct tasd_key key = {.type = TASD_KEY_WHOLE};
-	tasd_err err = look_at(map, value, &shape);
+	bool is = false;
+	tasd_err err = 0;
 
+	if (map->torch->script)
+		err = tasd_torch_script(map, value, &shape, &is);
+	if (!err && !is)
+		err = look_at(map, value, &shape);
 	if (!err && shape.form != TASD_FORM_DIR) {
 		key.text = whole_name(shape.kind);
 		key.len = (uint32_t)strlen(key.text);

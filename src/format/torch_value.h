@@ -51,6 +51,20 @@ tasd_err tasd_torch_persid(const struct tasd_pkl *value, bool *ret_is,
 typedef tasd_err (*tasd_torch_find)(void *ctx,
 	const struct tasd_torch_persid *persid, struct tasd_torch_place *ret);
 
+/* What a file lists outside its pickle, as the tar files of torch 0.1 do. */
+struct tasd_torch_listed {
+	struct tasd_torch_persid storage;
+	bool whole; /* the storage itself, not a tensor on it */
+	const uint64_t *shape,
+		*stride; /* ndim of each; outlive the state dict */
+	uint64_t start;
+	uint32_t ndim;
+};
+
+/* The one that a persistent id means; *ret_is tells whether there is one. */
+typedef tasd_err (*tasd_torch_list)(void *ctx, const struct tasd_pkl *pid,
+	bool *ret_is, struct tasd_torch_listed *ret);
+
 struct tasd_torch {
 	struct tasd_container *ctr; /* its state dict is empty still */
 	const struct tasd_pickle *pickle;
@@ -63,7 +77,11 @@ struct tasd_torch {
 	uint32_t stream_source;
 	bool stream_in_source;
 	tasd_torch_find find;
+	tasd_torch_list list; /* NULL: nothing is listed */
 	void *ctx;
+	/* root is a TorchScript module: the state dict is that of its tensors,
+	 * under the names of the modules they are in. */
+	bool script;
 };
 
 /*
