@@ -6,6 +6,7 @@
  *	FOLDER/data/KEY		the bytes of storage KEY
  *	FOLDER/version		of the layout, as text
  *	FOLDER/byteorder	"little" or "big"; little when it is missing
+ *	FOLDER/constants.pkl	makes it a TorchScript module
  *
  * Which member a name means is the zip reader's to say, as PyTorch's own does.
  * Members that no storage names are never looked at.  A storage whose member
@@ -304,7 +305,9 @@ static tasd_err map_pickle(struct reading *r, const char *stream, size_t len,
 		.stream = stream,
 		.stream_len = len,
 		.find = find_place,
-		.ctx = r};
+		.ctx = r,
+		/* Only TorchScript has constants. */
+		.script = find_member(r, "constants.pkl", 13)};
 	struct tasd_pickle *pickle = NULL;
 	uint64_t used = 0;
 	tasd_err err =
@@ -334,9 +337,6 @@ static tasd_err read_archive(struct reading *r, struct tasd_diag *diag)
 	size_t len = 0;
 	tasd_err err = find_folder(r, diag);
 
-	if (!err && find_member(r, "constants.pkl", 13))
-		err = tasd_diag_set(diag, -ENOTSUP,
-			"a TorchScript archive: this format is not read yet");
 	if (!err)
 		err = check_version(r, diag);
 	if (!err)
