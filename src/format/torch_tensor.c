@@ -372,18 +372,21 @@ static tasd_err strided(struct tasd_torch_map *map, const struct wrapped *w,
 
 	if (err)
 		return err;
-	if (w->tag != TASD_TORCH_TENSOR) {
+	if (w->tag != TASD_TORCH_TENSOR)
 		view.requires_grad = flag && flag->type == TASD_PKL_TRUE;
-		if (has_mark(marks) && !shape->error)
-			err = tasd_torch_broken(map, shape,
-				"a view that is conjugated or negated");
-	}
 	if (v3)
 		view.dtype = dtype && dtype->type == TASD_PKL_GLOBAL
 				     ? tasd_torch_dtype(dtype->global->name,
 					       dtype->global->name_len)
 				     : TASD_DTYPE_NONE;
-	return err ? err : tasd_torch_view_tensor(map, &view, shape);
+	err = tasd_torch_view_tensor(map, &view, shape);
+	if (err || shape->error || w->tag == TASD_TORCH_TENSOR ||
+		!has_mark(marks))
+		return err;
+	shape->tensor->data = TASD_DATA_BROKEN;
+	shape->storage = NULL;
+	return tasd_torch_broken(
+		map, shape, "a view that is conjugated or negated");
 }
 
 /* One call around a tensor.  *ret_more: w is now about what is within. */
