@@ -118,7 +118,7 @@ def check_old_open(place, fd, change, t):
             assert got == want, f"{len(got)} bytes that were not there"
         else:
             assert got == want[:len(got)], "wrong bytes before the error"
-    got = in_child(attempt, t.patience(5))
+    got = in_child(attempt, t.patience(20))
     assert got == "ok", f"an open made before: {got}"
 
 
@@ -132,7 +132,7 @@ def check_new_open(place, change, t):
             return
         with fails(*GONE):
             read(place.path)
-    got = in_child(attempt, t.patience(5))
+    got = in_child(attempt, t.patience(20))
     assert got == "ok", f"a new open: {got}"
 
 
@@ -362,7 +362,7 @@ def test_mapped_and_truncated(t):
                 if kind == "whole":
                     continue  # the file itself, cut: its last page is zeros
                 assert got == want[at:at + 8], f"other bytes at {at}"
-        got = in_child(touch, t.patience(10))
+        got = in_child(touch, t.patience(20))
         assert got in ("ok", "SIGBUS"), f"{kind}: {got}"
         place.mount.umount()
         t.tmp = home
@@ -459,7 +459,7 @@ def test_folder_vanishes(t):
                 os.listdir(m.path)
             except OSError:
                 pass
-        assert in_child(look, t.patience(5)) == "ok"
+        assert in_child(look, t.patience(20)) == "ok"
 
 
 @test(modes=MODES)

@@ -73,9 +73,9 @@ def test_signals(t):
                 fds.append(os.open(m.path, os.O_RDONLY | os.O_DIRECTORY))
                 os.pread(fds[0], 100, 0)
             os.kill(m.pid, number)
-            status = m.process.wait(t.patience(5))
+            status = m.process.wait(t.patience(20))
             assert status == 0, (number, busy, status, m.said())
-            until(lambda: not mounted(m.path), t.patience(5), "unmounted")
+            until(lambda: not mounted(m.path), t.patience(20), "unmounted")
             m.alive = False
             assert os.listdir(m.path) == []
 
@@ -83,7 +83,7 @@ def test_signals(t):
                 got = os.pread(fds[0], 100, BIG // 2)
                 assert got == st.pattern(BIG)[BIG // 2:][:100]
             if busy:
-                got = in_child(after, t.patience(5))
+                got = in_child(after, t.patience(20))
                 assert got == "ok" or "OSError" in got or "Errno" in got, got
             for fd in fds:
                 os.close(fd)
@@ -109,7 +109,7 @@ def test_killed(t):
     def after():
         got = os.pread(fd, 100, BIG // 2)
         assert got == st.pattern(BIG)[BIG // 2:][:100]
-    got = in_child(after, t.patience(5))
+    got = in_child(after, t.patience(20))
     assert got == "ok" or "Errno" in got or "Error" in got, got
     os.close(fd)
     with t.mount(source, at=m.path) as again:
@@ -149,7 +149,7 @@ def test_killed_while_read(t):
     m.process.kill()
     m.process.wait()
     m.alive = False
-    end = time.monotonic() + t.patience(10)
+    end = time.monotonic() + t.patience(20)
     for pid in pids:
         while True:
             done, status = os.waitpid(pid, os.WNOHANG)
@@ -203,7 +203,7 @@ def test_killed_while_telling(t):
         pids = replace_and_look(t, m, path, 0.3)
         m.process.kill()
         m.alive = False
-        end = time.monotonic() + t.patience(10)
+        end = time.monotonic() + t.patience(20)
         for pid in pids:
             while not os.waitpid(pid, os.WNOHANG)[0]:
                 assert time.monotonic() < end, \
@@ -223,7 +223,7 @@ def test_ended_while_telling(t):
         pids = replace_and_look(t, m, path, 0.3)
         m.process.terminate()
         try:
-            assert m.process.wait(t.patience(5)) == 0, m.said()
+            assert m.process.wait(t.patience(20)) == 0, m.said()
         except subprocess.TimeoutExpired:
             raise AssertionError(f"turn {turn}: it does not end\n" +
                                  where_it_is(m.pid)) from None
@@ -257,7 +257,7 @@ def test_busy(t):
     assert os.pread(fd, 100, 1 << 20) == st.pattern(BIG)[1 << 20:][:100]
     assert m.process.poll() is None, "ended while a file is open"
     os.close(fd)
-    assert m.process.wait(t.patience(5)) == 0
+    assert m.process.wait(t.patience(20)) == 0
 
 
 @test(users=("root", "nobody"))
@@ -270,7 +270,7 @@ def test_other_tools_unmount(t):
         read(m / "small")
         t.run(*tool, m.path)
         m.alive = False
-        assert m.process.wait(t.patience(5)) == 0, m.said()
+        assert m.process.wait(t.patience(20)) == 0, m.said()
 
 
 @test(users=("root", "nobody"))

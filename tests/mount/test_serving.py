@@ -247,10 +247,10 @@ def test_locks(t):
             def try_lock():
                 with opened(path) as fd:
                     fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            got = in_child(try_lock, t.patience(5))
+            got = in_child(try_lock, t.patience(20))
             assert "BlockingIOError" in got, got
             fcntl.flock(two, fcntl.LOCK_UN)
-            assert in_child(try_lock, t.patience(5)) == "ok"
+            assert in_child(try_lock, t.patience(20)) == "ok"
             fcntl.lockf(one, fcntl.LOCK_SH | fcntl.LOCK_NB, 100, 0)
 
 
@@ -269,7 +269,7 @@ def test_empty_tensor(t):
                                 mmap.MAP_PRIVATE, fd, ctypes.c_long(0))
             assert address != ctypes.c_void_p(-1).value, "map refused"
             return ctypes.string_at(address, 1)
-        got = in_child(touch, t.patience(5))
+        got = in_child(touch, t.patience(20))
         assert got in ("SIGBUS", "SIGSEGV") or "map refused" in got, got
 
 

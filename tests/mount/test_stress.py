@@ -228,7 +228,7 @@ def test_unmounted_meanwhile(t):
         time.sleep(0.5)
         put(path, turn + 2)
         os.kill(m.pid, signal.SIGTERM)
-        status = m.process.wait(t.patience(10))
+        status = m.process.wait(t.patience(20))
         for thread in threads:
             thread.join()
         m.alive = False

@@ -72,7 +72,7 @@ class Mount:
         self.alive = False
         try:
             self.context.tasdfs("umount", self.path)
-            status = self.process.wait(self.context.patience(10))
+            status = self.process.wait(self.context.patience(20))
         except BaseException:
             print(where_it_is(self.pid))
             self.drop()
@@ -131,7 +131,11 @@ class Context:
         return os.geteuid() == 0
 
     def patience(self, seconds):
-        """A limit that says 'hangs', on a slow or instrumented build too."""
+        """A limit that says 'hangs', for an instrumented build too.
+
+        Generous where a disk is waited for: one that discards what is
+        deleted has been seen to stall for many seconds.
+        """
         return seconds * (1 if self.flavour == "plain" else 6)
 
     @staticmethod
