@@ -116,6 +116,30 @@ static tasd_err open_parent(const struct tasd_library *library,
 }
 
 /*
+ * Open the folder that a node is.  Another folder under its path is another
+ * node: by the path the kernel finds that one, and whoever is in the old one
+ * must not be told of the new.
+ */
+static tasd_err open_folder(const struct lib_inode *l, int *ret_fd)
+{
+	cleanup_fd int fd = -1;
+	struct stat now;
+	tasd_err err =
+		tasd_beneath_opendir(l->library->dirfd, l->path, &fd, NULL);
+
+	if (err)
+		return err;
+	if (fstat(fd, &now) != 0)
+		return -errno;
+	if (now.st_dev != l->st.st_dev || now.st_ino != l->st.st_ino) {
+		TASD_STAT_ADD(l->base.fs, stale, 1);
+		return -ESTALE;
+	}
+	*ret_fd = tasd_steal_fd(&fd);
+	return 0;
+}
+
+/*
  * What `name` in the folder dirfd is.  A link from a hub's snapshot to its
  * blobs, out of this library, is the file it leads to.
  */
@@ -259,7 +283,7 @@ static tasd_err lib_lookup(
 	path = path_join(l->path, name);
 	if (!path)
 		return -ENOMEM;
-	err = tasd_beneath_opendir(l->library->dirfd, l->path, &dirfd, NULL);
+	err = open_folder(l, &dirfd);
 	if (err)
 		return err;
 	err = stat_name(l->library, dirfd, path, name, &st);
@@ -357,8 +381,7 @@ static tasd_err read_names(const struct lib_inode *l, struct tasd_names *names)
 	struct dirent *entry;
 	struct stat st;
 	DIR *dir;
-	tasd_err err =
-		tasd_beneath_opendir(l->library->dirfd, l->path, &fd, NULL);
+	tasd_err err = open_folder(l, &fd);
 
 	if (err)
 		return err;
@@ -433,6 +456,19 @@ static tasd_err lib_entry_node(struct tasd_dir *dir, uint64_t at,
 
 /* ---- files -------------------------------------------------------------- */
 
+/*
+ * May an open go on though the file has changed since it was looked up?  Where
+ * nothing of it is cached, the open is of the file as it is; otherwise one that
+ * is written to all the time, a log, could be opened by luck only.
+ */
+static bool may_change(const struct tasd_inode *inode,
+	const struct tasd_stamp *was, const struct tasd_stamp *now)
+{
+	return was->dev == now->dev && was->ino == now->ino &&
+	       inode->fs->options.mode != TASD_FS_MODE_CACHED &&
+	       tasd_serve_mode_of(inode) != TASD_SERVE_CACHED;
+}
+
 static tasd_err lib_open(struct tasd_inode *inode, struct tasd_open *open)
 {
 	const struct lib_inode *l = lib_of(inode);
@@ -451,7 +487,8 @@ static tasd_err lib_open(struct tasd_inode *inode, struct tasd_open *open)
 		err = -ESTALE; /* another kind of thing stands there now */
 	if (err)
 		return err;
-	if (!tasd_stamp_equal(&was, &now)) {
+	open->changing = !tasd_stamp_equal(&was, &now);
+	if (open->changing && !may_change(inode, &was, &now)) {
 		TASD_STAT_ADD(inode->fs, stale, 1);
 		return -ESTALE;
 	}

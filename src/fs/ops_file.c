@@ -58,8 +58,8 @@ void tasd_ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	open->inode = tasd_inode_get(inode);
 	mode = tasd_serve_begin(open, &backing);
 	if (mode == TASD_SERVE_UNSET) {
+		fuse_reply_err(req, open->changing ? ESTALE : EIO);
 		tasd_open_free(open);
-		fuse_reply_err(req, EIO);
 		return;
 	}
 	if (mode == TASD_SERVE_PASSTHROUGH) {

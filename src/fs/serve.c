@@ -92,7 +92,7 @@ static enum tasd_serve_mode choose(const struct tasd_open *open)
 {
 	const struct tasd_fs *fs = open->inode->fs;
 
-	if (open->kind == TASD_OPEN_LIVE)
+	if (open->kind == TASD_OPEN_LIVE || open->changing)
 		return TASD_SERVE_DIRECT;
 	if (fs->options.mode == TASD_FS_MODE_CACHED)
 		return TASD_SERVE_CACHED;
@@ -128,7 +128,7 @@ enum tasd_serve_mode tasd_serve_begin(
 {
 	struct tasd_inode *inode = open->inode;
 	struct tasd_fs *fs = inode->fs;
-	bool may_pass = open->kind == TASD_OPEN_FILE && open->size > 0 &&
+	bool may_pass = open->kind == TASD_OPEN_FILE &&
 			fs->options.mode == TASD_FS_MODE_AUTO;
 	int32_t spare = 0;
 	enum tasd_serve_mode mode;
@@ -137,7 +137,7 @@ enum tasd_serve_mode tasd_serve_begin(
 	 * loser's id is given back. */
 	pthread_mutex_lock(&fs->serve_lock);
 	if (may_pass && inode->backing_id == 0 &&
-		(inode->mode == TASD_SERVE_UNSET ||
+		((inode->mode == TASD_SERVE_UNSET && open->size > 0) ||
 			inode->mode == TASD_SERVE_PASSTHROUGH)) {
 		pthread_mutex_unlock(&fs->serve_lock);
 		spare = backing_open(fs, open->file.fd);
@@ -148,6 +148,13 @@ enum tasd_serve_mode tasd_serve_begin(
 			spare ? TASD_SERVE_PASSTHROUGH : choose(open),
 			__ATOMIC_RELAXED);
 	mode = inode->mode;
+	if (mode == TASD_SERVE_CACHED && open->changing) {
+		/* Another open was first, and before the change. */
+		pthread_mutex_unlock(&fs->serve_lock);
+		if (spare)
+			backing_close(fs, spare);
+		return TASD_SERVE_UNSET;
+	}
 	if (mode == TASD_SERVE_PASSTHROUGH && inode->backing_id == 0) {
 		inode->backing_id = spare;
 		spare = 0;

@@ -23,6 +23,8 @@ struct tasd_open {
 	struct tasd_inode *inode; /* referenced */
 	enum tasd_open_kind kind;
 	uint64_t size; /* in bytes */
+	bool changing; /* a file that has changed since it was looked up: not
+			  for the page cache */
 	union {
 		struct {
 			int fd; /* owned */

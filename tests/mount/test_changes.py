@@ -485,3 +485,60 @@ def test_reader_is_killed(t):
             assert time.monotonic() - start < t.patience(2)
         with open(m / "w", "rb") as f:
             assert f.read(1000) == data[:1000]
+
+
+@test(modes=("auto", "direct"), users=("root", "nobody"))
+def test_a_log_that_grows(t):
+    """A file that is written to all the time can be opened all the time."""
+    library = t.mkdir("library")
+    path = os.path.join(library, "log")
+    pid = os.fork()
+    if pid == 0:
+        with open(path, "ab", buffering=0) as log:
+            while True:
+                log.write(b"0123456789")
+    try:
+        until(lambda: os.path.exists(path), 5, "the log")
+        with t.mount(library) as m:
+            for _ in range(300):
+                at = os.stat(path).st_size
+                with open(m / "log", "rb", buffering=0) as f:
+                    f.seek(max(0, at - 1000) // 10 * 10)
+                    got = f.read(1000)
+                assert got and got == (b"0123456789" * 100)[:len(got)]
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            pid = 0
+            # Cut to nothing below a name that the kernel holds.
+            os.stat(m / "log")
+            os.truncate(path, 0)
+            assert read(m / "log") == b""
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+@test(modes=MODES)
+def test_in_a_folder_that_was_replaced(t):
+    """Whoever is in the old folder is not shown the new one under its path."""
+    library = t.mkdir("library")
+    old, away = os.path.join(library, "run"), os.path.join(library, "away")
+    st.put(os.path.join(old, "both"), b"old")
+    st.put(os.path.join(old, "in/both"), b"old")
+    with t.mount(library) as m:
+        folder = os.open(m / "run", os.O_RDONLY)
+        inner = os.open(m / "run/in", os.O_RDONLY)
+        os.rename(old, away)
+        st.put(os.path.join(old, "both"), b"new")
+        st.put(os.path.join(old, "in/both"), b"new")
+        time.sleep(1.1)  # what a library's names are held for
+        for name, fd in (("both", folder), ("both", inner), (".", folder)):
+            with fails(errno.ESTALE, errno.ENOENT):
+                os.listdir(os.open(name, os.O_RDONLY, dir_fd=fd))
+        for path in ("run/both", "run/in/both"):
+            assert read(m / path) == b"new"
+        for path in ("away/both", "away/in/both"):
+            assert read(m / path) == b"old"
+        os.close(folder)
+        os.close(inner)
