@@ -10,8 +10,11 @@
 
 /* Directories within directories; what lies deeper is a leaf with an error. */
 #define TASD_TORCH_DEPTH_MAX 256
-/* The text of one list of plain values, and of all of them. */
+/* The text of one list of plain values: so much, but for small pickles less;
+ * and of all of them. */
 #define TASD_TORCH_TEXT_MAX  ((uint64_t)16 << 20)
+#define TASD_TORCH_TEXT_MIN  ((uint64_t)1 << 20)
+#define TASD_TORCH_TEXT_EACH 64u /* more for each byte of the pickle */
 #define TASD_TORCH_TEXTS_MAX ((uint64_t)64 << 20)
 /* Array bytes that do not stand in the file as they are. */
 #define TASD_TORCH_BLOB_MAX ((size_t)32 << 20)
@@ -98,7 +101,8 @@ struct tasd_torch_map {
 	struct tasd_map storages; /* of struct tasd_torch_storage */
 	struct tasd_map ties;     /* of struct tasd_node, see torch_tie.c */
 	uint32_t nstorages;
-	uint64_t texts; /* bytes of the texts of lists so far */
+	uint64_t text_max; /* bytes of the text of one list */
+	uint64_t texts;    /* of all of them so far */
 	struct tasd_buf blob;
 	struct tasd_torch_fix *fixes;
 	struct tasd_torch_recent recent[TASD_TORCH_RECENT];

@@ -6,7 +6,8 @@
  * kept.  A list or set that several places refer to must be a file of its own,
  * so that they can be links to it; hence it makes what it is in a directory.
  * Tuples have no identity and are written out wherever they are, but a few of
- * them can stand for 2^40 items: a text has a limit.
+ * them can stand for 2^40 items: a text has a limit, which what the pickle
+ * spells out never meets.
  */
 #include "torch_inner.h"
 #include <math.h>
@@ -273,7 +274,7 @@ static uint32_t atom_cost(
 {
 	struct tasd_buf count = tasd_buf_counting();
 
-	if (!json_atom(map, &count, value) || count.len > TASD_TORCH_TEXT_MAX)
+	if (!json_atom(map, &count, value) || count.len > map->text_max)
 		return NO_TEXT;
 	return (uint32_t)count.len + 1;
 }
@@ -340,7 +341,7 @@ static tasd_err cost_step(
 		top->cost = NO_TEXT;
 	else
 		top->cost += *cost - 1 + 2;
-	if (top->cost > TASD_TORCH_TEXT_MAX) {
+	if (top->cost > map->text_max) {
 		top->cost = NO_TEXT;
 		top->next = top->seq->n;
 	}

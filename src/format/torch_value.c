@@ -673,7 +673,14 @@ static tasd_err prepare(struct tasd_torch_map *map)
 {
 	const struct tasd_pickle *pickle = map->torch->pickle;
 	size_t values = pickle->nvalues, globals = pickle->nglobals;
+	uint64_t len = map->torch->stream_len;
 
+	map->text_max = TASD_TORCH_TEXT_MAX;
+	if (len < TASD_TORCH_TEXT_MAX / TASD_TORCH_TEXT_EACH)
+		map->text_max =
+			TASD_TORCH_TEXT_MIN + TASD_TORCH_TEXT_EACH * len;
+	if (map->text_max > TASD_TORCH_TEXT_MAX)
+		map->text_max = TASD_TORCH_TEXT_MAX;
 	map->nodes = calloc(values, sizeof(*map->nodes));
 	map->costs = calloc(values, sizeof(*map->costs));
 	map->met = calloc(values / 8 + 1, 1);
