@@ -104,6 +104,8 @@ tasd_err tasd_content_open(struct tasd_container *ctr,
 			return -ENODATA;
 		if (node->tensor->data == TASD_DATA_BROKEN)
 			return -EIO;
+	} else if (node->error) {
+		return -EIO; /* a value that could not be read */
 	}
 	add_head(&head, node, view);
 	if (tasd_buf_err(&head)) {
