@@ -8,7 +8,9 @@
  *
  * Tuples and frozensets are compared through a canonical id that equal values
  * share.  It is made bottom-up and kept, so that nested and shared tuples cost
- * what their items cost, once; walking them would cost 2^depth.
+ * what their items cost, once; walking them would cost 2^depth.  Long texts
+ * have one too: a key of a megabyte may be used again for three bytes of the
+ * stream.
  */
 #include "pickle_inner.h"
 #include <math.h>
@@ -17,7 +19,8 @@
 
 #define FEW 8 /* keys that are searched in a row */
 
-/* Holds any finite double as a two's complement integer. */
+/* Holds any finite double as a two's complement integer.  A longer text or
+ * number is never compared byte by byte but for its canonical id. */
 #define NUM_BYTES 136
 
 /* A number such that equal ones have equal bytes and kind. */
@@ -46,6 +49,18 @@ static bool is_compound(const struct tasd_pkl *value)
 {
 	return value->type == TASD_PKL_TUPLE ||
 	       value->type == TASD_PKL_FROZENSET;
+}
+
+static bool is_long(const struct tasd_pkl *value)
+{
+	return value->type >= TASD_PKL_LONG && value->type <= TASD_PKL_BYTES &&
+	       value->type != TASD_PKL_FLOAT && value->text.len > NUM_BYTES;
+}
+
+/* Is it compared by its canonical id? */
+static bool has_canon(const struct tasd_pkl *value)
+{
+	return is_compound(value) || is_long(value);
 }
 
 bool tasd_pkl_hashable(const struct tasd_pkl *value)
@@ -131,6 +146,9 @@ static bool equal(const struct tasd_pkl_keys *keys, const struct tasd_pkl *a,
 
 	if (a == b)
 		return true;
+	if (has_canon(a) && has_canon(b) && canon(keys, a->id) &&
+		canon(keys, b->id))
+		return canon(keys, a->id) == canon(keys, b->id);
 	if (num_of(a, &num_a))
 		return num_of(b, &num_b) && num_equal(&num_a, &num_b);
 	if (a->type != b->type)
@@ -139,10 +157,7 @@ static bool equal(const struct tasd_pkl_keys *keys, const struct tasd_pkl *a,
 		return a->text.len == b->text.len &&
 		       (!a->text.len || memcmp(a->text.bytes, b->text.bytes,
 						a->text.len) == 0);
-	/* Those without one cannot be keys, but some object took them. */
-	if (is_compound(a))
-		return canon(keys, a->id) &&
-		       canon(keys, a->id) == canon(keys, b->id);
+	/* Compounds without one cannot be keys, but some object took them. */
 	return a->type == TASD_PKL_GLOBAL && a->global == b->global;
 }
 
@@ -153,6 +168,12 @@ static uint64_t hash(const struct tasd_pkl_keys *keys,
 	uint64_t id = value->id;
 	struct num num;
 
+	if (owner && has_canon(value)) {
+		if (canon(keys, value->id))
+			id = canon(keys, value->id);
+		return tasd_map_hash(
+			&keys->interned, &id, sizeof(id), salt | 5);
+	}
 	if (num_of(value, &num))
 		return tasd_map_hash(&keys->interned, num.bytes, num.len,
 			salt | num.fraction);
@@ -161,11 +182,6 @@ static uint64_t hash(const struct tasd_pkl_keys *keys,
 	case TASD_PKL_BYTES:
 		return tasd_map_hash(&keys->interned, value->text.bytes,
 			value->text.len, salt | (2 + (value->type & 1)));
-	case TASD_PKL_TUPLE:
-	case TASD_PKL_FROZENSET:
-		if (canon(keys, id))
-			id = canon(keys, id);
-		break;
 	case TASD_PKL_GLOBAL:
 		id = (uintptr_t)value->global;
 		break;
@@ -176,15 +192,16 @@ static uint64_t hash(const struct tasd_pkl_keys *keys,
 	case TASD_PKL_LONG:
 	case TASD_PKL_FLOAT:
 	case TASD_PKL_BYTEARRAY:
+	case TASD_PKL_TUPLE:
 	case TASD_PKL_LIST:
 	case TASD_PKL_SET:
+	case TASD_PKL_FROZENSET:
 	case TASD_PKL_DICT:
 	case TASD_PKL_OBJECT:
 	case TASD_PKL_PERSID:
 		break;
 	}
-	return tasd_map_hash(&keys->interned, &id, sizeof(id),
-		salt | (4 + is_compound(value)));
+	return tasd_map_hash(&keys->interned, &id, sizeof(id), salt | 4);
 }
 
 struct rep_key {
@@ -294,7 +311,8 @@ static tasd_err canon_step(struct tasd_pkl_machine *m,
 	return intern_compound(m, value);
 }
 
-/* Compounds contain only what was made before them, so this ends. */
+/* For keys that have one.  Compounds contain only what was made before them, so
+ * this ends. */
 static tasd_err canonize(
 	struct tasd_pkl_machine *m, const struct tasd_pkl *value)
 {
@@ -305,6 +323,8 @@ static tasd_err canonize(
 
 	if (err || keys->canon[value->id])
 		return err;
+	if (!is_compound(value))
+		return intern(m, NULL, value);
 	err = tasd_pkl_grow(
 		m, &keys->work, &keys->work_room, 1, sizeof(*keys->work));
 	if (!err)
@@ -405,9 +425,8 @@ static tasd_err find(struct tasd_pkl_machine *m, const struct holder *h,
 {
 	const struct tasd_pkl_keys *keys = &m->keys;
 	uint32_t n = count(h), want;
-	tasd_err err = is_compound(key) && tasd_pkl_hashable(key)
-			       ? canonize(m, key)
-			       : 0;
+	tasd_err err =
+		has_canon(key) && tasd_pkl_hashable(key) ? canonize(m, key) : 0;
 
 	*ret = n;
 	if (err)

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The longest name of a module, and in one. */
+#define NAME_LEN_MAX 4096u
+
 static tasd_err reserve(struct tasd_pkl_machine *m, void *array, uint32_t n,
 	uint32_t *room, uint64_t more, size_t width)
 {
@@ -115,8 +118,11 @@ tasd_err tasd_pkl_push_global(struct tasd_pkl_machine *m, const char *module,
 		.name_len = (uint32_t)name_len,
 	};
 
-	if (module_len > INT32_MAX || name_len > INT32_MAX)
-		return tasd_pkl_fail(m, "a name of over 2 GiB");
+	/* No module has such a one, and it may be given again for a few bytes.
+	 */
+	if (module_len > NAME_LEN_MAX || name_len > NAME_LEN_MAX)
+		return tasd_pkl_fail(
+			m, "a name of over %u bytes", NAME_LEN_MAX);
 	global.safe = tasd_pickle_safe(
 		module, global.module_len, name, global.name_len);
 	return push_named(m, &global);

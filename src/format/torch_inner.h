@@ -16,6 +16,14 @@
 #define TASD_TORCH_TEXT_MIN  ((uint64_t)1 << 20)
 #define TASD_TORCH_TEXT_EACH 64u /* more for each byte of the pickle */
 #define TASD_TORCH_TEXTS_MAX ((uint64_t)64 << 20)
+/* Entries that wait to be added: more are too many for a state dict. */
+#define TASD_TORCH_PARTS_MAX 2500000u
+/* BUILDs of one object that count; the last ones do. */
+#define TASD_TORCH_STATES_MAX 64u
+/* Bytes that may be decoded: a few bytes of the pickle can ask for the same
+ * megabytes again.  More for each byte of the pickle. */
+#define TASD_TORCH_WORK      ((uint64_t)256 << 20)
+#define TASD_TORCH_WORK_EACH 16u
 /* Array bytes that do not stand in the file as they are. */
 #define TASD_TORCH_BLOB_MAX ((size_t)32 << 20)
 
@@ -101,6 +109,7 @@ struct tasd_torch_map {
 	struct tasd_map storages; /* of struct tasd_torch_storage */
 	struct tasd_map ties;     /* of struct tasd_node, see torch_tie.c */
 	uint32_t nstorages;
+	uint64_t work;     /* bytes that may still be decoded */
 	uint64_t text_max; /* bytes of the text of one list */
 	uint64_t texts;    /* of all of them so far */
 	struct tasd_buf blob;
@@ -124,6 +133,14 @@ tasd_err tasd_torch_add_part(
 tasd_err tasd_torch_fact(struct tasd_torch_map *map,
 	struct tasd_torch_shape *shape, const char *name, const char *value,
 	size_t len);
+/* May so much be decoded?  It counts. */
+static inline bool tasd_torch_work(struct tasd_torch_map *map, uint64_t bytes)
+{
+	if (bytes > map->work)
+		return false;
+	map->work -= bytes;
+	return true;
+}
 /* A text in the arena; the error is then shape's. */
 __attribute__((format(printf, 3, 4))) tasd_err tasd_torch_broken(
 	struct tasd_torch_map *map, struct tasd_torch_shape *shape,
@@ -162,6 +179,9 @@ bool tasd_torch_seq(struct tasd_torch_map *map, const struct tasd_pkl *value,
  * buf.  false: no bytes. */
 bool tasd_torch_bytes(struct tasd_torch_map *map, const struct tasd_pkl *value,
 	struct tasd_buf *buf, const char **ret_bytes, uint64_t *ret_len);
+/* Bytes that are written as a str: which? */
+bool tasd_torch_encoded(struct tasd_torch_map *map,
+	const struct tasd_pkl *value, const struct tasd_pkl **ret_text);
 /* A complex number's parts. */
 bool tasd_torch_complex(struct tasd_torch_map *map,
 	const struct tasd_pkl *value, double *ret_re, double *ret_im);

@@ -7,6 +7,7 @@
  * they stand in the file when they stand there as they are; protocol 2 wrote
  * them as text, and they must be decoded.
  */
+#include "latin1.h"
 #include "npy_header.h"
 #include "npy_literal.h"
 #include "torch_inner.h"
@@ -18,6 +19,8 @@
 #define FIELDS_MAX 4096u
 /* So many may stand in another order than their names. */
 #define SHUFFLED_MAX 128u
+/* Bytes written as text: more are decoded where they stand, when read. */
+#define DECODE_MAX ((uint64_t)64 << 10)
 
 /* The state of a dtype: (version, order, subarray, names, fields, itemsize,
  * alignment, ..., metadata); the first version had no version. */
@@ -163,7 +166,9 @@ static bool add_field(struct tasd_torch_map *map, struct tasd_buf *out,
 	struct state state;
 	uint64_t item = 0;
 
-	if (!field || field->type != TASD_PKL_TUPLE || field->seq.n < 2 ||
+	/* A field costs about as much as decoding so many bytes. */
+	if (!tasd_torch_work(map, 256) || !field ||
+		field->type != TASD_PKL_TUPLE || field->seq.n < 2 ||
 		!is_dtype(map, field->seq.at[0]) || name->type != TASD_PKL_STR)
 		return false;
 	dtype = field->seq.at[0];
@@ -359,21 +364,66 @@ static tasd_err object_array(struct tasd_torch_map *map,
 	return 0;
 }
 
+static tasd_err wrong_size(
+	struct tasd_torch_map *map, struct tasd_torch_shape *shape)
+{
+	return broken(
+		map, shape, "it has more or fewer bytes than its shape needs");
+}
+
+/* A large array that is written as text, if it is one. */
+static tasd_err text_array(struct tasd_torch_map *map,
+	const struct tasd_npy *npy, const struct tasd_pkl *data,
+	struct tasd_torch_shape *shape, bool *ret_is)
+{
+	const struct tasd_torch *torch = map->torch;
+	struct tasd_source *source = NULL;
+	const struct tasd_pkl *text = NULL;
+	uint64_t offset = 0;
+	uint32_t index = 0;
+	tasd_err err;
+
+	*ret_is = false;
+	if (!data || !tasd_torch_encoded(map, data, &text) ||
+		text->text.len <= DECODE_MAX ||
+		!tasd_torch_in_stream(
+			map, text->text.bytes, text->text.len, &offset) ||
+		!tasd_torch_work(map, text->text.len) ||
+		torch->stream_source >= torch->ctr->nsources)
+		return 0;
+	err = tasd_source_latin1(torch->ctr->sources[torch->stream_source],
+		offset, text->text.bytes, text->text.len, &source);
+	if (err)
+		return err == -EINVAL ? 0 : err;
+	*ret_is = true;
+	if (source->size != npy->nbytes) {
+		tasd_source_put(source);
+		return wrong_size(map, shape);
+	}
+	err = tasd_container_add_source(torch->ctr, source, &index);
+	if (err)
+		return err;
+	shape->form = TASD_FORM_TENSOR;
+	shape->tensor = tasd_npy_tensor(npy, index, 0, map->arena);
+	return shape->tensor ? 0 : -E2BIG;
+}
+
 static tasd_err array(struct tasd_torch_map *map, const struct tasd_npy *npy,
 	const struct tasd_pkl *data, struct tasd_torch_shape *shape)
 {
 	struct tasd_buf decoded = TASD_BUF_EMPTY;
 	const char *bytes = NULL;
 	uint64_t len = 0, offset = 0;
-	bool in_file, ok;
-	tasd_err err = 0;
+	bool in_file, ok, is = false;
+	tasd_err err = text_array(map, npy, data, shape, &is);
 
+	if (err || is)
+		return err;
 	ok = data && tasd_torch_bytes(map, data, &decoded, &bytes, &len);
 	if (!ok || len != npy->nbytes) {
 		tasd_buf_free(&decoded);
-		return broken(map, shape,
-			ok ? "it has more or fewer bytes than its shape needs"
-			   : "its data are no bytes");
+		return ok ? wrong_size(map, shape)
+			  : broken(map, shape, "its data are no bytes");
 	}
 	in_file = tasd_torch_in_stream(map, bytes, len, &offset);
 	if (!in_file)

@@ -113,10 +113,17 @@ tasd_err tasd_torch_states(
 	struct tasd_torch_map *map, const struct tasd_pkl *value, bool beside)
 {
 	const struct tasd_pkl_more *more = value->object->more;
+	uint32_t n = more ? more->states.n : 0, first = 0;
 	tasd_err err = 0;
 
+	if (n > TASD_TORCH_STATES_MAX) {
+		first = n - TASD_TORCH_STATES_MAX;
+		tasd_container_problem(map->ctr,
+			"of the %u states of an object the last %u are shown",
+			(unsigned int)n, TASD_TORCH_STATES_MAX);
+	}
 	/* Of attributes set again the last counts, and of parts the first. */
-	for (uint32_t i = more ? more->states.n : 0; i > 0 && !err; i--)
+	for (uint32_t i = n; i > first && !err; i--)
 		err = tasd_torch_state(map, more->states.at[i - 1], beside);
 	return err;
 }

@@ -8,6 +8,8 @@
 
 /* Dimensions of a tensor. */
 #define NDIM_MAX 64u
+/* The longest name of a storage's record. */
+#define KEY_LEN_MAX 4096u
 
 static bool get_u64(const struct tasd_pkl *value, uint64_t *ret)
 {
@@ -69,7 +71,8 @@ tasd_err tasd_torch_persid(const struct tasd_pkl *value, bool *ret_is,
 		!get_text(tasd_torch_arg(&pid->seq, 3), &ret->location,
 			&ret->location_len) ||
 		!get_u64(tasd_torch_arg(&pid->seq, 4), &ret->numel) ||
-		!get_part(tasd_torch_arg(&pid->seq, 5), ret))
+		!get_part(tasd_torch_arg(&pid->seq, 5), ret) ||
+		ret->key_len > KEY_LEN_MAX)
 		return tasd_diag_set(diag, -EINVAL,
 			"a storage whose key, location or size is not as it "
 			"should be");

@@ -93,13 +93,14 @@ static bool is_ascii(const char *text, uint64_t len)
 }
 
 /* A str that says bytes, by _codecs.encode(text, "latin1") or bytearray(). */
-static bool encoded(const struct tasd_pkl_seq *args, struct tasd_buf *buf,
-	const char **ret_bytes, uint64_t *ret_len)
+static bool encoded(struct tasd_torch_map *map, const struct tasd_pkl_seq *args,
+	struct tasd_buf *buf, const char **ret_bytes, uint64_t *ret_len)
 {
 	const struct tasd_pkl *text = tasd_torch_arg(args, 0);
 
 	if (args->n != 2 || text->type != TASD_PKL_STR ||
-		!is_latin1(args->at[1]))
+		!is_latin1(args->at[1]) ||
+		!tasd_torch_work(map, text->text.len))
 		return false;
 	*ret_bytes = text->text.bytes;
 	*ret_len = text->text.len;
@@ -111,6 +112,21 @@ static bool encoded(const struct tasd_pkl_seq *args, struct tasd_buf *buf,
 	*ret_bytes = buf->bytes;
 	*ret_len = buf->len;
 	return true;
+}
+
+bool tasd_torch_encoded(struct tasd_torch_map *map,
+	const struct tasd_pkl *value, const struct tasd_pkl **ret_text)
+{
+	const struct tasd_pkl_seq *args;
+
+	if (value->type != TASD_PKL_OBJECT || value->object->more ||
+		tasd_torch_tag(map, value->object->callable) !=
+			TASD_TORCH_ENCODE)
+		return false;
+	args = &value->object->args->seq;
+	*ret_text = tasd_torch_arg(args, 0);
+	return args->n == 2 && (*ret_text)->type == TASD_PKL_STR &&
+	       is_latin1(args->at[1]);
 }
 
 bool tasd_torch_bytes(struct tasd_torch_map *map, const struct tasd_pkl *value,
@@ -132,7 +148,7 @@ bool tasd_torch_bytes(struct tasd_torch_map *map, const struct tasd_pkl *value,
 	args = &value->object->args->seq;
 	tag = (int)tasd_torch_tag(map, value->object->callable);
 	if (tag == TASD_TORCH_ENCODE)
-		return encoded(args, buf, ret_bytes, ret_len);
+		return encoded(map, args, buf, ret_bytes, ret_len);
 	if (tag != TASD_TORCH_BYTES_TYPE)
 		return false;
 	arg = tasd_torch_arg(args, 0);
@@ -145,10 +161,10 @@ bool tasd_torch_bytes(struct tasd_torch_map *map, const struct tasd_pkl *value,
 	if (args->n == 1 && arg->type == TASD_PKL_OBJECT &&
 		tasd_torch_tag(map, arg->object->callable) == TASD_TORCH_ENCODE)
 		return encoded(
-			&arg->object->args->seq, buf, ret_bytes, ret_len);
+			map, &arg->object->args->seq, buf, ret_bytes, ret_len);
 	*ret_bytes = "";
 	*ret_len = 0;
-	return args->n == 0 || encoded(args, buf, ret_bytes, ret_len);
+	return args->n == 0 || encoded(map, args, buf, ret_bytes, ret_len);
 }
 
 static bool real(const struct tasd_pkl *value, double *ret)

@@ -99,8 +99,10 @@ static tasd_err grow(void *array, size_t *room, size_t need, size_t width)
 tasd_err tasd_torch_add_part(
 	struct tasd_torch_map *map, const struct tasd_torch_part *part)
 {
-	tasd_err err = grow(&map->parts, &map->parts_room, map->nparts + 1,
-		sizeof(*map->parts));
+	tasd_err err = map->nparts < TASD_TORCH_PARTS_MAX
+			       ? grow(&map->parts, &map->parts_room,
+					 map->nparts + 1, sizeof(*map->parts))
+			       : -E2BIG;
 
 	if (!err)
 		map->parts[map->nparts++] = *part;
@@ -376,12 +378,37 @@ static tasd_err give_extra(struct tasd_torch_map *map, struct tasd_node *node,
 	return 0;
 }
 
+/* The keys on the way to node, the last of them, none of them long: a path may
+ * be megabytes. */
+static void short_path(struct tasd_buf *text, const struct tasd_node *node)
+{
+	const struct tasd_node *way[8];
+	size_t n = 0;
+
+	for (; node->parent && n < 8; node = node->parent)
+		way[n++] = node;
+	if (node->parent)
+		tasd_buf_str(text, "..");
+	for (; n > 0; n--) {
+		struct tasd_key key = way[n - 1]->key;
+		bool cut = key.type != TASD_KEY_TUPLE && key.len > 64;
+
+		if (cut)
+			key.len = 64;
+		if (text->len)
+			tasd_buf_char(text, '.');
+		tasd_key_print(text, &key);
+		if (cut)
+			tasd_buf_str(text, "..");
+	}
+}
+
 static void note_error(struct tasd_torch_map *map, const struct tasd_node *node)
 {
 	struct tasd_buf *text = &map->text;
 
 	text->len = 0;
-	tasd_node_dotted(text, node);
+	short_path(text, node);
 	tasd_buf_char(text, '\0');
 	tasd_container_problem(map->ctr, "%s%s%s",
 		tasd_buf_err(text) ? "" : text->bytes,
@@ -675,6 +702,9 @@ static tasd_err prepare(struct tasd_torch_map *map)
 	size_t values = pickle->nvalues, globals = pickle->nglobals;
 	uint64_t len = map->torch->stream_len;
 
+	map->work = TASD_TORCH_WORK;
+	if (len < UINT64_MAX / TASD_TORCH_WORK_EACH - TASD_TORCH_WORK)
+		map->work += len * TASD_TORCH_WORK_EACH;
 	map->text_max = TASD_TORCH_TEXT_MAX;
 	if (len < TASD_TORCH_TEXT_MAX / TASD_TORCH_TEXT_EACH)
 		map->text_max =

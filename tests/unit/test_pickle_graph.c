@@ -62,6 +62,39 @@ START_TEST(large_dict)
 }
 END_TEST
 
+/* Long texts and numbers that are equal and stand in the stream apart, in a
+ * small dict and in a large one. */
+START_TEST(long_keys)
+{
+	for (int others = 0; others <= 20; others += 20) {
+		struct tasd_buf buf = TASD_BUF_EMPTY;
+		char text[300];
+		struct got g;
+
+		memset(text, 'x', sizeof(text));
+		tasd_buf_str(&buf, "}(");
+		for (int i = 0; i < others; i++)
+			tasd_buf_printf(&buf, "I%d\nN", i + 5);
+		for (int copy = 0; copy < 3; copy++) {
+			tasd_buf_printf(&buf, "V%.*s\nI1%d\nS'%.*sy'\nN",
+				(int)sizeof(text), text, copy,
+				(int)sizeof(text) - 1, text);
+			tasd_buf_add(&buf, "\x8a\xc8", 2);
+			tasd_buf_add(&buf, text, 200);
+			tasd_buf_add(&buf, "N\x8a\xc9", 3);
+			tasd_buf_add(&buf, text, 200);
+			tasd_buf_add(&buf, "\0N", 2);
+		}
+		tasd_buf_str(&buf, "u.");
+		g = read_ok(buf.bytes, buf.len);
+		ck_assert_uint_eq(g.root->map.n, 3 + (uint32_t)others);
+		is_int(g.root->map.at[others].value, "12");
+		tasd_buf_free(&buf);
+	}
+	ck_assert_int_eq(read_bytes("\x8c\1mX\1\x10\0\0", 8).err, -EINVAL);
+}
+END_TEST
+
 /* A tuple of 2^40 leaves as a key, twice, made separately. */
 START_TEST(laughing_keys)
 {
@@ -469,9 +502,10 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {equal_keys, large_dict, laughing_keys,
-		memo, sparse_memo, graph, parts, globals, safe_names, depth,
-		limits, one_after_the_other, what_is_no_pickle, cuts, NULL};
+	const TTest *const tests[] = {equal_keys, long_keys, large_dict,
+		laughing_keys, memo, sparse_memo, graph, parts, globals,
+		safe_names, depth, limits, one_after_the_other,
+		what_is_no_pickle, cuts, NULL};
 
 	return unit_run("pickle-graph", tests);
 }

@@ -111,6 +111,8 @@ static struct tasd_container *map(
 	const char *stream, size_t len, bool script, tasd_err *ret_err)
 {
 	struct tasd_container *ctr = calloc(1, sizeof(*ctr));
+	char *file = calloc(1, 1000 + len);
+	struct tasd_source *source = NULL;
 	struct got g = read_ok(stream, len);
 	struct tasd_diag diag = {""};
 	struct tasd_torch torch = {.ctr = ctr,
@@ -123,7 +125,11 @@ static struct tasd_container *map(
 		.find = find,
 		.script = script};
 
-	ck_assert_ptr_nonnull(ctr);
+	ck_assert(ctr && file);
+	memcpy(file + 1000, stream, len);
+	ck_assert_int_eq(
+		tasd_source_memory(file, 1000 + len, "file", &source), 0);
+	ck_assert_int_eq(tasd_container_add_source(ctr, source, NULL), 0);
 	ck_assert_int_eq(tasd_statedict_new(0, LIMIT, &ctr->sd), 0);
 	*ret_err = tasd_torch_map(&torch, &diag);
 	if (!*ret_err)
@@ -616,6 +622,58 @@ START_TEST(structured)
 }
 END_TEST
 
+/* A large array as protocol 2 has it is decoded where it stands. */
+START_TEST(array_as_text)
+{
+	enum { N = 200000 };
+	struct tasd_buf buf = TASD_BUF_EMPTY;
+	const struct tasd_tensor *tensor;
+	struct tasd_container *ctr;
+	struct tasd_source *source;
+	unsigned char got[70000];
+	tasd_err err;
+
+	tasd_buf_str(&buf, "cnumpy.core.multiarray\n_reconstruct\n"
+			   "(cnumpy\nndarray\n(I0\ntVb\ntR(I1\n(I200000\nt");
+	tasd_buf_str(&buf, DT("u1", "|") "I00\nc_codecs\nencode\n(X");
+	/* Two of three bytes take two. */
+	for (int i = 0; i < 4; i++)
+		tasd_buf_char(&buf, (char)((N + N / 2) >> 8 * i));
+	for (int i = 0; i < N; i++) {
+		unsigned char c = (unsigned char)(i * 7 % 256);
+
+		if (i % 2)
+			c |= 0x80;
+		else
+			c &= 0x7f;
+		if (c >= 0x80)
+			tasd_buf_char(&buf, (char)(0xc0 | c >> 6));
+		tasd_buf_char(&buf, (char)(c >= 0x80 ? 0x80 | (c & 0x3f) : c));
+	}
+	tasd_buf_str(&buf, "Vlatin1\ntRtb.");
+	ctr = map(buf.bytes, buf.len, false, &err);
+	ck_assert_int_eq(err, 0);
+	tensor = tasd_statedict_whole(ctr->sd)->tensor;
+	ck_assert_int_eq(tensor->data, TASD_DATA_PLAIN);
+	source = ctr->sources[tensor->extent.source];
+	ck_assert_uint_eq(source->size, N);
+	for (uint64_t at = 0; at < N; at += 33333) {
+		size_t n =
+			N - at < sizeof(got) ? (size_t)(N - at) : sizeof(got);
+
+		ck_assert_int_eq(tasd_source_pread(source, got, n, at), 0);
+		for (size_t i = 0; i < n; i++) {
+			unsigned char c = (unsigned char)((at + i) * 7 % 256);
+
+			require_eq(got[i], (at + i) % 2 ? c | 0x80 : c & 0x7f);
+		}
+	}
+	ck_assert_int_eq(tasd_source_pread(source, got, 2, N - 1), -EIO);
+	unmap(ctr);
+	tasd_buf_free(&buf);
+}
+END_TEST
+
 START_TEST(script)
 {
 	static const char stream[] =
@@ -652,8 +710,8 @@ int main(void)
 {
 	const TTest *const tests[] = {values, lists, shared, laughs, deep, keys,
 		objects, subclasses, torch_texts, tensors, big_endian,
-		broken_tensors, ties, wrapped, special, arrays, structured,
-		script, too_much, NULL};
+		broken_tensors, ties, wrapped, special, arrays, array_as_text,
+		structured, script, too_much, NULL};
 
 	return unit_run("torch-value", tests);
 }
