@@ -5,9 +5,11 @@
 #include "cli.h"
 #include "print.h"
 #include <base/cleanup.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HELP_OPTION  512
 #define OPTIONS_MAX  16
@@ -198,6 +200,21 @@ static int bad_option(const struct tasd_command *cmd, int c, char **argv,
 	if (is_long && (optopt == 0 || strchr(arg, '=')))
 		return unknown_long(cmd, arg, all);
 	return tasd_cli_usage(cmd, "unknown option -%c", optopt);
+}
+
+void tasd_cli_keep_stdio(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDONLY);
+		if (fd == STDIN_FILENO) {
+			close(fd);
+			fd = open("/dev/null", O_WRONLY);
+		}
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
 }
 
 int tasd_cli_getopt(const struct tasd_command *cmd, int argc, char **argv,

@@ -39,6 +39,13 @@ extern const struct tasd_command tasd_command_doctor;
 /* What `tasdfs mount` calls the program that mounts, as its argv[0]. */
 #define TASD_MOUNT_NAME "tasdfs mount"
 
+/*
+ * First of all: a standard descriptor that the caller closed would be the next
+ * file opened, and be closed or written to in its place.  What stands there
+ * afterwards answers EBADF, as a closed one does.
+ */
+void tasd_cli_keep_stdio(void);
+
 /* What tasd_cli_getopt() returns besides an option's value. */
 #define TASD_GETOPT_END  (-1)
 #define TASD_GETOPT_EXIT (-2) /* all is said; *ret_exit is the exit status */

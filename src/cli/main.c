@@ -102,6 +102,7 @@ int main(int argc, char **argv)
 {
 	const struct tasd_command *cmd;
 
+	tasd_cli_keep_stdio();
 	tasd_limits_raise_files();
 	if (argc < 2) {
 		tasd_cli_fail("a command is missing; see tasdfs --help");

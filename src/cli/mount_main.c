@@ -18,6 +18,7 @@ static const struct tasd_command command = {
 
 int main(int argc, char **argv)
 {
+	tasd_cli_keep_stdio();
 	tasd_limits_raise_files();
 	if (argc > 0 && strcmp(argv[0], TASD_MOUNT_NAME) == 0)
 		return command.run(&command, argc, argv);

@@ -361,6 +361,22 @@ def test_short_of_descriptors(t):
 
 
 @test()
+def test_without_standard_descriptors(t):
+    """A service manager may start us with none of the three open."""
+    source, at = source_of(t), t.mkdir("mnt")
+    with open(source, "rb") as f:
+        before = f.read()
+    for closed in ("<&-", ">&-", "<&- >&-", "<&- >&- 2>&-"):
+        done = t.run("sh", "-c", f'exec "$@" {closed}', "sh", t.binary,
+                     "mount", source, at, stdout=None, stderr=None)
+        assert done.returncode == 0, closed
+        assert read(os.path.join(at, "small")) == b"12345", closed
+        t.tasdfs("umount", at)
+        with open(source, "rb") as f:
+            assert f.read() == before
+
+
+@test()
 def test_no_privilege_is_asked(t):
     """allow_other is off unless asked: another user sees nothing."""
     t.need_root()
