@@ -108,12 +108,28 @@ static ssize_t session_writev(
 static const struct fuse_custom_io session_io = {
 	.read = session_read, .writev = session_writev};
 
+/* Is a field of mountinfo, where a few bytes are octal, that text? */
+static bool field_is(const char *field, const char *text)
+{
+	while (*field && *text) {
+		unsigned int byte = (unsigned char)*field;
+		int used = 1;
+
+		if (byte == '\\')
+			sscanf(field, "\\%3o%n", &byte, &used);
+		if ((unsigned char)*text++ != byte)
+			return false;
+		field += used;
+	}
+	return *field == *text;
+}
+
 /* Readahead is 128 KiB until someone who may says otherwise. */
 static void set_readahead(const struct tasd_fs *fs)
 {
 	cleanup_free char *line = NULL;
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
-	char path[64] = "", at[PATH_MAX + 1];
+	char path[64] = "", at[4 * PATH_MAX + 1];
 	unsigned int major, minor;
 	size_t room = 0;
 	int fd;
@@ -122,9 +138,9 @@ static void set_readahead(const struct tasd_fs *fs)
 		return;
 	/* The last mount at that place is the one on top. */
 	while (getline(&line, &room, mounts) > 0)
-		if (sscanf(line, "%*d %*d %u:%u %*s %4096s", &major, &minor,
+		if (sscanf(line, "%*d %*d %u:%u %*s %16384s", &major, &minor,
 			    at) == 3 &&
-			strcmp(at, fs->mountpoint) == 0)
+			field_is(at, fs->mountpoint))
 			snprintf(path, sizeof(path),
 				"/sys/class/bdi/%u:%u/read_ahead_kb", major,
 				minor);

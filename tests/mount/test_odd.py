@@ -293,3 +293,17 @@ def test_bind_mount(t):
                 os.stat(os.path.join(at, ".tasd"))
         finally:
             t.run("umount", at)
+
+
+@test()
+def test_readahead_wherever_it_is(t):
+    """What is set for a mount is set whatever its path is called."""
+    t.need_root()
+    source = st.write(t.path("m"), [st.u8("w", b"1")])
+    for name in ("plain", "with space", "tab\tand\nline", "back\\slash 040",
+                 "\\040"):
+        with t.mount(source, at=t.mkdir(name)) as m:
+            dev = os.stat(m.path).st_dev
+            with open(f"/sys/class/bdi/{os.major(dev)}:{os.minor(dev)}"
+                      "/read_ahead_kb") as f:
+                assert f.read() == "1024\n", name
