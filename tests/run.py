@@ -183,6 +183,8 @@ def body(case, args, tmp):
         for command in case.spec["needs"]:
             if not shutil.which(command):
                 context.skip(f"there is no {command}")
+        # As under nohup it would be ignored by all that is started here.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         function(context)
         status = PASS
     except harness.Skip as reason:

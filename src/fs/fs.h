@@ -5,7 +5,7 @@
  * may be taken while nothing else is.  No lock is held across disk I/O, a reply
  * or a notification:
  *	table.lock	the node table
- *	serve_lock	nopen, mode and backing id of every node
+ *	serve_lock	nopen, mode and backing id of every node; what is open
  *	face.lock	a face's current version
  *	version.lock	a version's lazily made parts
  *	buffers_lock	the spare read buffers
@@ -52,6 +52,7 @@ struct tasd_fs {
 	uint64_t direct_min; /* bytes from which a file is too large to cache */
 	const char *no_passthrough; /* why not, for .tasd/stats */
 	pthread_mutex_t serve_lock;
+	struct tasd_handle handles; /* the ring's head; under serve_lock */
 	pthread_mutex_t buffers_lock;
 	void *buffers[TASD_SPARE_BUFFERS];
 	unsigned int nbuffers;

@@ -13,6 +13,7 @@
 #ifndef TASD_FS_INODE_H
 #define TASD_FS_INODE_H
 
+#include "handle.h"
 #include <base/buf.h>
 #include <base/err.h>
 #include <base/map.h>
@@ -36,12 +37,15 @@ struct tasd_caller {
 
 /* One directory being read. */
 struct tasd_dir {
+	struct tasd_handle handle;    /* first */
 	struct tasd_inode *inode;     /* referenced */
 	struct tasd_version *version; /* referenced; NULL in a library */
 	struct tasd_names *names;     /* a library's snapshot; owned */
 	bool cache;                   /* the kernel may keep the listing */
 	bool keep;                    /* ... and the one it has is this one */
 };
+
+void tasd_dir_free(struct tasd_dir *dir);
 
 struct tasd_dirent {
 	char name[1024]; /* terminated */

@@ -116,6 +116,7 @@ tasd_err tasd_fs_new(const struct tasd_fs_options *options,
 		return -ENOMEM;
 	fs->options = *options;
 	fs->place.dirfd = -1;
+	fs->handles.prev = fs->handles.next = &fs->handles;
 	fs->direct_min = too_large_to_cache();
 	pthread_mutex_init(&fs->serve_lock, NULL);
 	pthread_mutex_init(&fs->buffers_lock, NULL);
@@ -196,11 +197,11 @@ void tasd_fs_free(struct tasd_fs *fs)
 {
 	if (!fs)
 		return;
-	/* The notifier uses the session; the session's teardown may still
-	 * release files, which use the table. */
+	/* The notifier uses the session; what is open uses the table. */
 	tasd_notifier_free(fs->notifier);
 	fs->notifier = NULL;
 	tasd_session_free(fs);
+	tasd_handles_drain(fs);
 	tasd_inode_table_drain(fs);
 	for (unsigned int i = 0; i < fs->nbuffers; i++)
 		free(fs->buffers[i]);

@@ -12,12 +12,18 @@ static struct tasd_dir *dir_of(const struct fuse_file_info *fi)
 	return (struct tasd_dir *)(uintptr_t)fi->fh;
 }
 
-static void dir_free(struct tasd_dir *dir)
+void tasd_dir_free(struct tasd_dir *dir)
 {
 	tasd_version_put(dir->version);
 	tasd_names_free(dir->names);
 	tasd_inode_put(dir->inode);
 	free(dir);
+}
+
+static void dir_close(struct tasd_dir *dir)
+{
+	tasd_handle_drop(dir->inode->fs, &dir->handle);
+	tasd_dir_free(dir);
 }
 
 void tasd_ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -33,15 +39,16 @@ void tasd_ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	dir->inode = tasd_inode_get(inode);
 	err = inode->ops->opendir ? inode->ops->opendir(inode, dir) : -ENOTDIR;
 	if (err) {
-		dir_free(dir);
+		tasd_dir_free(dir);
 		fuse_reply_err(req, -err);
 		return;
 	}
 	fi->fh = (uintptr_t)dir;
 	fi->cache_readdir = dir->cache;
 	fi->keep_cache = dir->cache && dir->keep;
+	tasd_handle_add(inode->fs, &dir->handle, true);
 	if (fuse_reply_open(req, fi) == -ENOENT)
-		dir_free(dir);
+		dir_close(dir);
 }
 
 struct filling {
@@ -174,6 +181,6 @@ void tasd_ops_releasedir(
 	(void)ino;
 	if (dir->inode->ops->closed)
 		dir->inode->ops->closed(dir->inode);
-	dir_free(dir);
+	dir_close(dir);
 	fuse_reply_err(req, 0);
 }

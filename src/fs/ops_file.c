@@ -14,6 +14,7 @@ static struct tasd_open *open_of(const struct fuse_file_info *fi)
 
 static void close_open(struct tasd_open *open)
 {
+	tasd_handle_drop(open->inode->fs, &open->handle);
 	tasd_serve_end(open);
 	tasd_open_free(open);
 }
@@ -62,6 +63,7 @@ void tasd_ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		tasd_open_free(open);
 		return;
 	}
+	tasd_handle_add(inode->fs, &open->handle, false);
 	if (mode == TASD_SERVE_PASSTHROUGH) {
 		if (reply_passthrough(req, open, backing) == -ENOENT)
 			close_open(open);

@@ -20,7 +20,8 @@ enum tasd_open_kind {
 
 /* One open file: fi->fh points at it. */
 struct tasd_open {
-	struct tasd_inode *inode; /* referenced */
+	struct tasd_handle handle; /* first */
+	struct tasd_inode *inode;  /* referenced */
 	enum tasd_open_kind kind;
 	uint64_t size; /* in bytes */
 	bool changing; /* a file that has changed since it was looked up: not
