@@ -183,8 +183,10 @@ def body(case, args, tmp):
         for command in case.spec["needs"]:
             if not shutil.which(command):
                 context.skip(f"there is no {command}")
-        # As under nohup it would be ignored by all that is started here.
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        # Ignored under nohup or behind a shell's &, they would be ignored by
+        # all that is started here.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
         function(context)
         status = PASS
     except harness.Skip as reason:
