@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <format/format.h>
 #include <source/beneath.h>
+#include <source/fileio.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,24 +30,6 @@ struct found {
 	size_t head_len;
 	unsigned char head[TASD_PROBE_BYTES];
 };
-
-static tasd_err read_head(struct found *found)
-{
-	while (found->head_len < sizeof(found->head)) {
-		ssize_t n = pread(found->fd, found->head + found->head_len,
-			sizeof(found->head) - found->head_len,
-			(off_t)found->head_len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		found->head_len += (size_t)n;
-	}
-	return 0;
-}
 
 /* On success found->fd is the caller's to close. */
 static tasd_err find(int dirfd, const char *name, struct found *found,
@@ -70,7 +53,8 @@ static tasd_err find(int dirfd, const char *name, struct found *found,
 		return -errno;
 	found->fd = fd;
 	if (!found->is_folder)
-		err = read_head(found);
+		err = tasd_fileio_pread(fd, found->head, sizeof(found->head), 0,
+			&found->head_len);
 	if (err)
 		return err;
 	(void)tasd_steal_fd(&fd);

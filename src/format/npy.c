@@ -3,14 +3,8 @@
  */
 #include "formats.h"
 #include "npy_header.h"
+#include <base/text.h>
 #include <string.h>
-
-static bool has_suffix(const char *name, const char *suffix)
-{
-	size_t n = strlen(name), m = strlen(suffix);
-
-	return n > m && strcmp(name + n - m, suffix) == 0;
-}
 
 static enum tasd_verdict probe_npy(const struct tasd_probe *probe)
 {
@@ -19,8 +13,8 @@ static enum tasd_verdict probe_npy(const struct tasd_probe *probe)
 	if (probe->head_len >= TASD_NPY_MAGIC_LEN &&
 		memcmp(probe->head, TASD_NPY_MAGIC, TASD_NPY_MAGIC_LEN) == 0)
 		return TASD_VERDICT_YES;
-	return has_suffix(probe->name, ".npy") ? TASD_VERDICT_MAYBE
-					       : TASD_VERDICT_NO;
+	return tasd_text_has_suffix(probe->name, ".npy") ? TASD_VERDICT_MAYBE
+							 : TASD_VERDICT_NO;
 }
 
 static tasd_err read_npy(struct tasd_container *ctr, struct tasd_diag *diag)

@@ -11,6 +11,7 @@
 #include "formats.h"
 #include "npy_header.h"
 #include "zip.h"
+#include <base/text.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,27 +40,20 @@ struct wanted {
 	size_t len;
 };
 
-static bool has_suffix(const char *name, size_t len)
-{
-	return len >= SUFFIX_LEN &&
-	       memcmp(name + len - SUFFIX_LEN, SUFFIX, SUFFIX_LEN) == 0;
-}
-
 static enum tasd_verdict probe_npz(const struct tasd_probe *probe)
 {
 	const char *name;
-	size_t len, n = strlen(probe->name);
+	size_t len;
 
 	if (!probe->head || !tasd_zip_plausible(probe->head, probe->head_len))
 		return TASD_VERDICT_NO;
 	if (tasd_zip_first_name(probe->head, probe->head_len, &name, &len) &&
-		has_suffix(name, len))
+		tasd_text_ends_with(name, len, SUFFIX))
 		return TASD_VERDICT_YES;
 	/* The first member may be anything; of other zips only the name of
 	 * the file tells. */
-	return n > 4 && strcmp(probe->name + n - 4, ".npz") == 0
-		       ? TASD_VERDICT_YES
-		       : TASD_VERDICT_NO;
+	return tasd_text_has_suffix(probe->name, ".npz") ? TASD_VERDICT_YES
+							 : TASD_VERDICT_NO;
 }
 
 static bool record_eq(const void *value, const void *key)
@@ -117,7 +111,7 @@ static tasd_err make_key(struct reading *reading,
 {
 	size_t len = r->name_len;
 
-	if (has_suffix(r->name, len) &&
+	if (tasd_text_ends_with(r->name, len, SUFFIX) &&
 		!find_last(reading, r->name, len - SUFFIX_LEN))
 		len -= SUFFIX_LEN;
 	reading->name.len = 0;

@@ -5,6 +5,7 @@
 #include "formats.h"
 #include "metaset.h"
 #include "st_header.h"
+#include <base/text.h>
 #include <string.h>
 
 struct reading {
@@ -12,21 +13,15 @@ struct reading {
 	struct tasd_metaset metas;
 };
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-	size_t n = strlen(name), m = strlen(suffix);
-
-	return n > m && strcmp(name + n - m, suffix) == 0;
-}
-
 static enum tasd_verdict probe_safetensors(const struct tasd_probe *probe)
 {
 	if (!probe->head)
 		return TASD_VERDICT_NO;
 	if (tasd_st_plausible(probe->head, probe->head_len))
 		return TASD_VERDICT_YES;
-	return has_suffix(probe->name, ".safetensors") ? TASD_VERDICT_MAYBE
-						       : TASD_VERDICT_NO;
+	return tasd_text_has_suffix(probe->name, ".safetensors")
+		       ? TASD_VERDICT_MAYBE
+		       : TASD_VERDICT_NO;
 }
 
 static tasd_err add_tensor(void *ctx, const char *name, uint32_t len,

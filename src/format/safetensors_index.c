@@ -7,6 +7,7 @@
 #include "formats.h"
 #include "st_index.h"
 #include <base/json.h>
+#include <base/text.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,13 +18,6 @@
 
 static const char usual_name[] = "model.safetensors.index.json";
 static const char suffix[] = ".safetensors.index.json";
-
-static bool is_index_name(const char *name)
-{
-	size_t n = strlen(name), m = strlen(suffix);
-
-	return n > m && strcmp(name + n - m, suffix) == 0;
-}
 
 /* A file, or a link that may lead to one. */
 static bool may_be_file(int dirfd, const char *name)
@@ -55,7 +49,7 @@ static bool find_index(int dirfd, char out[NAME_MAX + 1])
 		return false;
 	}
 	while (found < 2 && (entry = readdir(dir))) {
-		if (!is_index_name(entry->d_name) ||
+		if (!tasd_text_has_suffix(entry->d_name, suffix) ||
 			!may_be_file(dirfd, entry->d_name))
 			continue;
 		found++;
@@ -102,9 +96,11 @@ static enum tasd_verdict probe_index(const struct tasd_probe *probe)
 	while (at < probe->head_len && tasd_json_is_space(probe->head[at]))
 		at++;
 	if (at == probe->head_len || probe->head[at] != '{')
-		return is_index_name(probe->name) ? TASD_VERDICT_MAYBE
-						  : TASD_VERDICT_NO;
-	if (is_index_name(probe->name) || has_map(probe->head, probe->head_len))
+		return tasd_text_has_suffix(probe->name, suffix)
+			       ? TASD_VERDICT_MAYBE
+			       : TASD_VERDICT_NO;
+	if (tasd_text_has_suffix(probe->name, suffix) ||
+		has_map(probe->head, probe->head_len))
 		return TASD_VERDICT_YES;
 	return TASD_VERDICT_NO;
 }

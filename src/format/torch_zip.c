@@ -20,6 +20,7 @@
 #include "torch_value.h"
 #include "zip.h"
 #include <base/cleanup.h>
+#include <base/text.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,23 +48,16 @@ struct reading {
 
 /* ---- probing ------------------------------------------------------------ */
 
-static bool ends_with(const char *name, size_t len, const char *with)
-{
-	size_t n = strlen(with);
-
-	return len >= n && memcmp(name + len - n, with, n) == 0;
-}
-
 /* Names that torch.save begins an archive with. */
 static bool is_torch_name(const char *name, size_t len)
 {
 	return memchr(name, '/', len) &&
-	       (ends_with(name, len, "/data.pkl") ||
-		       ends_with(name, len, "/version") ||
-		       ends_with(name, len, "/byteorder") ||
-		       ends_with(name, len, "/.format_version") ||
-		       ends_with(name, len, "/.storage_alignment") ||
-		       ends_with(name, len, "/constants.pkl") ||
+	       (tasd_text_ends_with(name, len, "/data.pkl") ||
+		       tasd_text_ends_with(name, len, "/version") ||
+		       tasd_text_ends_with(name, len, "/byteorder") ||
+		       tasd_text_ends_with(name, len, "/.format_version") ||
+		       tasd_text_ends_with(name, len, "/.storage_alignment") ||
+		       tasd_text_ends_with(name, len, "/constants.pkl") ||
 		       memmem(name, len, "/data/", 6));
 }
 
@@ -85,7 +79,7 @@ static bool has_pickle(const struct tasd_probe *probe)
 	tasd_arena_init(&arena, SCRATCH);
 	if (tasd_zip_open(source, &arena, &zip, NULL) == 0) {
 		for (uint32_t i = 0; i < zip.nrecords && !found; i++)
-			found = ends_with(zip.records[i].name,
+			found = tasd_text_ends_with(zip.records[i].name,
 				zip.records[i].name_len, "/data.pkl");
 		tasd_zip_close(&zip);
 	}
@@ -99,7 +93,7 @@ static bool has_torch_suffix(const char *name)
 	static const char *const suffixes[] = {".pt", ".pth", ".ckpt", ".bin"};
 
 	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
-		if (ends_with(name, strlen(name), suffixes[i]))
+		if (tasd_text_ends_with(name, strlen(name), suffixes[i]))
 			return true;
 	return false;
 }
@@ -114,12 +108,20 @@ static enum tasd_verdict probe_torch(const struct tasd_probe *probe)
 	if (tasd_zip_first_name(probe->head, probe->head_len, &name, &len) &&
 		is_torch_name(name, len))
 		return TASD_VERDICT_YES;
-	return has_pickle(probe) || has_torch_suffix(probe->name)
+	return has_torch_suffix(probe->name) || has_pickle(probe)
 		       ? TASD_VERDICT_YES
 		       : TASD_VERDICT_NO;
 }
 
 /* ---- members ------------------------------------------------------------ */
+
+/* The member that r->name says, or NULL. */
+static struct tasd_zip_record *find_named(struct reading *r)
+{
+	if (tasd_buf_err(&r->name))
+		return NULL;
+	return tasd_zip_find(&r->zip, r->name.bytes, r->name.len);
+}
 
 /* The member FOLDER/part, or NULL. */
 static struct tasd_zip_record *find_member(
@@ -127,9 +129,7 @@ static struct tasd_zip_record *find_member(
 {
 	r->name.len = r->folder_len;
 	tasd_buf_add(&r->name, part, len);
-	if (tasd_buf_err(&r->name))
-		return NULL;
-	return tasd_zip_find(&r->zip, r->name.bytes, r->name.len);
+	return find_named(r);
 }
 
 /* All members are in the folder of the first. */
@@ -208,15 +208,10 @@ static tasd_err read_byteorder(struct reading *r, struct tasd_diag *diag)
 static struct tasd_zip_record *find_storage(
 	struct reading *r, const struct tasd_torch_persid *persid)
 {
-	struct tasd_buf part = TASD_BUF_EMPTY;
-	struct tasd_zip_record *record = NULL;
-
-	tasd_buf_str(&part, "data/");
-	tasd_buf_add(&part, persid->key, persid->key_len);
-	if (!tasd_buf_err(&part))
-		record = find_member(r, part.bytes, part.len);
-	tasd_buf_free(&part);
-	return record;
+	r->name.len = r->folder_len;
+	tasd_buf_str(&r->name, "data/");
+	tasd_buf_add(&r->name, persid->key, persid->key_len);
+	return find_named(r);
 }
 
 /* Note the member of each storage, so that all headers are read in one go. */

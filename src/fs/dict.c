@@ -13,6 +13,7 @@
 #include "meta.h"
 #include "serve.h"
 #include <base/cleanup.h>
+#include <base/text.h>
 #include <format/attr.h>
 #include <statedict/name.h>
 #include <stdlib.h>
@@ -182,13 +183,6 @@ static bool in_view(const struct tasd_node *node, enum tasd_dict_view view)
 	return tasd_content_exists(node, content_view(view));
 }
 
-static bool ends_in_npy(const char *name, size_t len)
-{
-	return len >= NPY_SUFFIX_LEN &&
-	       memcmp(name + len - NPY_SUFFIX_LEN, NPY_SUFFIX,
-		       NPY_SUFFIX_LEN) == 0;
-}
-
 /* The node's name in that view, terminated; out holds any name. */
 static tasd_err view_name(const struct tasd_node *node,
 	enum tasd_dict_view view, char *out, size_t size)
@@ -202,7 +196,7 @@ static tasd_err view_name(const struct tasd_node *node,
 	} else if (is_dir) {
 		tasd_name_cut(
 			&name, node->name, node->name_len, TASD_NAME_MAX - 1);
-		if (ends_in_npy(node->name, node->name_len))
+		if (tasd_text_ends_with(node->name, node->name_len, NPY_SUFFIX))
 			tasd_buf_char(&name, '%');
 	} else {
 		tasd_name_cut(&name, node->name, node->name_len,
@@ -253,12 +247,13 @@ static const struct tasd_node *find_child(const struct tasd_version *version,
 	if (len > TASD_NAME_MAX - NPY_SUFFIX_LEN - 1 &&
 		(node = find_cut(dir, view, name)))
 		return node;
-	if (ends_in_npy(name, len)) {
+	if (tasd_text_ends_with(name, len, NPY_SUFFIX)) {
 		node = tasd_statedict_child(
 			sd, dir, name, len - NPY_SUFFIX_LEN);
 		return node && node->form != TASD_FORM_DIR ? node : NULL;
 	}
-	if (len > 1 && name[len - 1] == '%' && ends_in_npy(name, len - 1))
+	if (len > 1 && name[len - 1] == '%' &&
+		tasd_text_ends_with(name, len - 1, NPY_SUFFIX))
 		len--;
 	node = tasd_statedict_child(sd, dir, name, len);
 	return node && node->form == TASD_FORM_DIR ? node : NULL;
