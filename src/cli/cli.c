@@ -251,6 +251,25 @@ int tasd_cli_getopt(const struct tasd_command *cmd, int argc, char **argv,
 	}
 }
 
+bool tasd_cli_only_json(const struct tasd_command *cmd, int argc, char **argv,
+	bool *ret_json, int *ret_exit)
+{
+	static const struct option longs[] = {
+		{"json", no_argument, NULL, 'j'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*ret_json = false;
+	while ((c = tasd_cli_getopt(cmd, argc, argv, "", longs, ret_exit)) !=
+		TASD_GETOPT_END) {
+		if (c == TASD_GETOPT_EXIT)
+			return false;
+		*ret_json = true;
+	}
+	return true;
+}
+
 int tasd_cli_operands(const struct tasd_command *cmd, int argc, char **argv,
 	int min, int max, const char *what)
 {

@@ -10,6 +10,7 @@
 
 #include <base/err.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum tasd_exit {
@@ -57,6 +58,13 @@ void tasd_cli_keep_stdio(void);
  */
 int tasd_cli_getopt(const struct tasd_command *cmd, int argc, char **argv,
 	const char *shorts, const struct option *longs, int *ret_exit);
+
+/*
+ * For a command whose only option is --json.  false: all is said, *ret_exit is
+ * the exit status.
+ */
+bool tasd_cli_only_json(const struct tasd_command *cmd, int argc, char **argv,
+	bool *ret_json, int *ret_exit);
 
 /*
  * The operands after the options: between min and max of them, `what` names

@@ -271,19 +271,11 @@ static int tree(const char *source, const char *path, bool as_json)
 
 static int run(const struct tasd_command *cmd, int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"json", no_argument, NULL, 'j'},
-		{NULL, 0, NULL, 0},
-	};
 	bool as_json = false;
-	int c, rc;
+	int rc;
 
-	while ((c = tasd_cli_getopt(cmd, argc, argv, "", longs, &rc)) !=
-		TASD_GETOPT_END) {
-		if (c == TASD_GETOPT_EXIT)
-			return rc;
-		as_json = true;
-	}
+	if (!tasd_cli_only_json(cmd, argc, argv, &as_json, &rc))
+		return rc;
 	rc = tasd_cli_operands(cmd, argc, argv, 1, 2, "SOURCE [PATH]");
 	if (rc)
 		return rc;
