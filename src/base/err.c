@@ -82,50 +82,45 @@ char *tasd_print_bytes(char *out, size_t size, const char *bytes, size_t len)
 	return out;
 }
 
-/* Returns how many bytes of raw are filled; a longer text is cut. */
-__attribute__((format(printf, 3, 0))) static size_t print_raw(
-	char *raw, size_t size, const char *format, va_list args)
+/* The message, and behind it ": " and what diag said before, if it is kept. */
+__attribute__((format(printf, 2, 0))) static void fill(struct tasd_diag *diag,
+	const char *format, va_list args, const char *kept)
 {
-	int n = vsnprintf(raw, size, format, args);
+	char raw[2 * TASD_DIAG_MAX];
+	int n = vsnprintf(raw, sizeof(raw), format, args);
+	size_t len = n < 0 ? 0 : (size_t)n;
 
-	if (n < 0) {
-		raw[0] = '\0';
-		return 0;
-	}
-	return (size_t)n < size ? (size_t)n : size - 1;
+	if (len >= sizeof(raw))
+		len = sizeof(raw) - 1;
+	snprintf(raw + len, sizeof(raw) - len, "%s%s", kept ? ": " : "",
+		kept ? kept : "");
+	len += strlen(raw + len);
+	tasd_print_bytes(diag->text, sizeof(diag->text), raw, len);
 }
 
 tasd_err tasd_diag_set(
 	struct tasd_diag *diag, tasd_err err, const char *format, ...)
 {
-	char raw[2 * TASD_DIAG_MAX];
 	va_list args;
-	size_t n;
 
 	if (!diag)
 		return err;
 	va_start(args, format);
-	n = print_raw(raw, sizeof(raw), format, args);
+	fill(diag, format, args, NULL);
 	va_end(args);
-	tasd_print_bytes(diag->text, sizeof(diag->text), raw, n);
 	return err;
 }
 
 tasd_err tasd_diag_prefix(
 	struct tasd_diag *diag, tasd_err err, const char *format, ...)
 {
-	char raw[2 * TASD_DIAG_MAX];
 	va_list args;
-	size_t n;
 
 	if (!diag)
 		return err;
 	va_start(args, format);
-	n = print_raw(raw, sizeof(raw), format, args);
+	fill(diag, format, args, tasd_diag_text(diag, err));
 	va_end(args);
-	snprintf(raw + n, sizeof(raw) - n, ": %s", tasd_diag_text(diag, err));
-	tasd_print_bytes(
-		diag->text, sizeof(diag->text), raw, strnlen(raw, sizeof(raw)));
 	return err;
 }
 
