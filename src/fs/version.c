@@ -233,7 +233,6 @@ tasd_err tasd_face_current(struct tasd_face *face, struct tasd_inode *node,
 	old = face->current;
 	face->current = fresh;
 	face->listed = NULL;
-	face->err = err;
 	face->diag = diag;
 	face->reading = false;
 	if (fresh)

@@ -65,8 +65,7 @@ struct tasd_face {
 	struct tasd_version *current; /* owned reference; NULL: broken */
 	struct tasd_version *listed;  /* compared, never followed: the version
 					 whose listing the kernel may have */
-	tasd_err err;                 /* why there is no current version */
-	struct tasd_diag diag;
+	struct tasd_diag diag;        /* why there is no current version */
 };
 
 tasd_err tasd_face_new(struct tasd_fs *fs, struct tasd_library *library,
