@@ -3,6 +3,7 @@
  * checked; a failed call moves nothing.
  */
 #include <base/cursor.h>
+#include <base/le.h>
 
 tasd_err tasd_cursor_take(
 	struct tasd_cursor *c, uint64_t n, const unsigned char **ret_bytes)
@@ -21,51 +22,42 @@ tasd_err tasd_cursor_skip(struct tasd_cursor *c, uint64_t n)
 	return tasd_cursor_take(c, n, &ignored);
 }
 
-static tasd_err take_le(
-	struct tasd_cursor *c, unsigned int width, uint64_t *ret)
-{
-	const unsigned char *p = NULL;
-	tasd_err err = tasd_cursor_take(c, width, &p);
-
-	if (err)
-		return err;
-	*ret = 0;
-	for (unsigned int i = 0; i < width; i++)
-		*ret |= (uint64_t)p[i] << (8 * i);
-	return 0;
-}
-
 tasd_err tasd_cursor_u8(struct tasd_cursor *c, uint8_t *ret)
 {
-	uint64_t v = 0;
-	tasd_err err = take_le(c, 1, &v);
+	const unsigned char *p = NULL;
+	tasd_err err = tasd_cursor_take(c, 1, &p);
 
 	if (!err)
-		*ret = (uint8_t)v;
+		*ret = p[0];
 	return err;
 }
 
 tasd_err tasd_cursor_u16le(struct tasd_cursor *c, uint16_t *ret)
 {
-	uint64_t v = 0;
-	tasd_err err = take_le(c, 2, &v);
+	const unsigned char *p = NULL;
+	tasd_err err = tasd_cursor_take(c, 2, &p);
 
 	if (!err)
-		*ret = (uint16_t)v;
+		*ret = tasd_le16(p);
 	return err;
 }
 
 tasd_err tasd_cursor_u32le(struct tasd_cursor *c, uint32_t *ret)
 {
-	uint64_t v = 0;
-	tasd_err err = take_le(c, 4, &v);
+	const unsigned char *p = NULL;
+	tasd_err err = tasd_cursor_take(c, 4, &p);
 
 	if (!err)
-		*ret = (uint32_t)v;
+		*ret = tasd_le32(p);
 	return err;
 }
 
 tasd_err tasd_cursor_u64le(struct tasd_cursor *c, uint64_t *ret)
 {
-	return take_le(c, 8, ret);
+	const unsigned char *p = NULL;
+	tasd_err err = tasd_cursor_take(c, 8, &p);
+
+	if (!err)
+		*ret = tasd_le64(p);
+	return err;
 }

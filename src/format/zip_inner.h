@@ -6,6 +6,7 @@
 #define TASD_FORMAT_ZIP_INNER_H
 
 #include "zip.h"
+#include <base/le.h>
 
 #define TASD_ZIP_LOCAL_SIG   0x04034b50u
 #define TASD_ZIP_CENTRAL_SIG 0x02014b50u
@@ -23,21 +24,6 @@
 	(TASD_ZIP_FLAG_ENCRYPTED | 0x20u | 0x40u | 0x2000u)
 
 #define TASD_ZIP_FOLDER_BIT 0x10u /* in the attributes, as DOS has it */
-
-static inline uint16_t tasd_le16(const unsigned char *p)
-{
-	return (uint16_t)(p[0] | p[1] << 8);
-}
-
-static inline uint32_t tasd_le32(const unsigned char *p)
-{
-	return tasd_le16(p) | (uint32_t)tasd_le16(p + 2) << 16;
-}
-
-static inline uint64_t tasd_le64(const unsigned char *p)
-{
-	return tasd_le32(p) | (uint64_t)tasd_le32(p + 4) << 32;
-}
 
 /* Make the index of names, once all records are there. */
 tasd_err tasd_zip_index(struct tasd_zip *zip);
