@@ -61,6 +61,7 @@ _tasdfs()
 		[cat]='--npy --f32 --values --help'
 		[diff]='--strip --keys-only --no-values --json --help'
 		[export]='--only --strip --skip -f --force --help'
+		[scan]='--json --help'
 		[doctor]='--json --help'
 		[help]=''
 	)
@@ -103,6 +104,10 @@ _tasdfs()
 			compopt -o filenames
 			COMPREPLY=($(compgen -f -- "$cur"))
 		fi
+		;;
+	scan)
+		compopt -o filenames
+		COMPREPLY=($(compgen -f -- "$cur"))
 		;;
 	ls | tree | info | cat)
 		if ((${#operands[@]} == 0)); then

@@ -1,6 +1,6 @@
 # fish completion for tasdfs
 
-set -l commands mount umount ls tree info cat diff export doctor help
+set -l commands mount umount ls tree info cat diff export scan doctor help
 
 function __tasdfs_operands
     set -l words (commandline -opc)
@@ -36,13 +36,14 @@ complete -c tasdfs -n "not __fish_seen_subcommand_from $commands" -a info -d 'Te
 complete -c tasdfs -n "not __fish_seen_subcommand_from $commands" -a cat -d "Write one tensor's bytes, or its first numbers"
 complete -c tasdfs -n "not __fish_seen_subcommand_from $commands" -a diff -d 'Compare two checkpoints'
 complete -c tasdfs -n "not __fish_seen_subcommand_from $commands" -a export -d 'Write the tensors into one safetensors file'
+complete -c tasdfs -n "not __fish_seen_subcommand_from $commands" -a scan -d 'Tell what pickles would import'
 complete -c tasdfs -n "not __fish_seen_subcommand_from $commands" -a doctor -d 'Tell what this machine allows'
 complete -c tasdfs -n "not __fish_seen_subcommand_from $commands" -a help -d 'Show help on a command'
 
 complete -c tasdfs -n "__fish_seen_subcommand_from $commands" -l help -s h -d 'Show help'
 complete -c tasdfs -n '__fish_seen_subcommand_from help' -f -a "$commands"
 complete -c tasdfs -n '__fish_seen_subcommand_from doctor' -f
-complete -c tasdfs -n '__fish_seen_subcommand_from ls tree info diff doctor' -l json -d 'As JSON'
+complete -c tasdfs -n '__fish_seen_subcommand_from ls tree info diff scan doctor' -l json -d 'As JSON'
 complete -c tasdfs -n '__fish_seen_subcommand_from ls' -s l -d Columns
 complete -c tasdfs -n '__fish_seen_subcommand_from ls' -s R -d 'Directories below too'
 complete -c tasdfs -n '__fish_seen_subcommand_from cat' -l npy -d 'As a .npy file'

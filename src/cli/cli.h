@@ -35,6 +35,7 @@ extern const struct tasd_command tasd_command_info;
 extern const struct tasd_command tasd_command_cat;
 extern const struct tasd_command tasd_command_diff;
 extern const struct tasd_command tasd_command_export;
+extern const struct tasd_command tasd_command_scan;
 extern const struct tasd_command tasd_command_doctor;
 
 /* What `tasdfs mount` calls the program that mounts, as its argv[0]. */

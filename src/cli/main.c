@@ -17,6 +17,7 @@ static const struct tasd_command *const commands[] = {
 	&tasd_command_cat,
 	&tasd_command_diff,
 	&tasd_command_export,
+	&tasd_command_scan,
 	&tasd_command_doctor,
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -215,6 +215,7 @@ tasd_err tasd_pkl_take(
 {
 	if (!tasd_cursor_take(&m->in, n, ret_bytes))
 		return 0;
+	m->out->cut = true;
 	return tasd_pkl_fail(m, "needs %llu bytes, %llu are left",
 		(unsigned long long)n,
 		(unsigned long long)tasd_cursor_left(&m->in));
@@ -227,8 +228,10 @@ tasd_err tasd_pkl_line(
 	const char *from = (const char *)m->in.base + m->in.at;
 	const char *end = left ? memchr(from, '\n', left) : NULL;
 
-	if (!end)
+	if (!end) {
+		m->out->cut = true;
 		return tasd_pkl_fail(m, "the line it needs has no end");
+	}
 	*ret_line = from;
 	*ret_len = (uint64_t)(end - from);
 	return tasd_cursor_skip(&m->in, *ret_len + 1);
@@ -271,10 +274,12 @@ static tasd_err op_frame(struct tasd_pkl_machine *m, unsigned int arg)
 	(void)arg;
 	if (err)
 		return err;
-	if (len > tasd_cursor_left(&m->in))
+	if (len > tasd_cursor_left(&m->in)) {
+		m->out->cut = true;
 		return tasd_pkl_fail(m, "a frame of %llu bytes, %llu are left",
 			(unsigned long long)len,
 			(unsigned long long)tasd_cursor_left(&m->in));
+	}
 	if (m->op_at < m->frame_end)
 		return tasd_pkl_fail(m, "a frame inside another");
 	m->frame_end = m->in.at + len;
@@ -499,10 +504,12 @@ static tasd_err run(struct tasd_pkl_machine *m)
 		err = tasd_pkl_new(m, TASD_PKL_NONE + i, &m->consts[i]);
 	while (!err && !m->done) {
 		m->op_at = m->in.at;
-		if (tasd_cursor_u8(&m->in, &m->op))
+		if (tasd_cursor_u8(&m->in, &m->op)) {
+			m->out->cut = true;
 			return tasd_diag_set(m->diag, -EINVAL,
 				"pickle: ends at byte %llu without STOP",
 				(unsigned long long)m->in.size);
+		}
 		if (!ops[m->op].run)
 			return tasd_pkl_fail(m, "no such opcode");
 		err = ops[m->op].run(m, ops[m->op].arg);

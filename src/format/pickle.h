@@ -132,6 +132,8 @@ struct tasd_pickle {
 	uint32_t nglobals;
 	uint32_t nunsafe; /* of them */
 	uint32_t nvalues;
+	bool cut; /* reading failed where the bytes end: more of them might
+		     have helped */
 	struct tasd_arena arena; /* all of it */
 };
 

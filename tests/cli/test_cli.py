@@ -19,7 +19,7 @@ import unittest
 
 TASDFS = None
 COMMANDS = ["mount", "umount", "ls", "tree", "info", "cat", "diff", "export",
-            "doctor"]
+            "scan", "doctor"]
 
 
 def write_safetensors(path, tensors, meta=None):
