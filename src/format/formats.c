@@ -10,6 +10,7 @@ const struct tasd_format *const tasd_formats[] = {
 	&tasd_format_npy,
 	&tasd_format_npz,
 	&tasd_format_torch_zip,
+	&tasd_format_torch_tar,
 	&tasd_format_torch_legacy,
 	NULL,
 };

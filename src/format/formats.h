@@ -9,6 +9,7 @@ extern const struct tasd_format tasd_format_safetensors_index;
 extern const struct tasd_format tasd_format_npy;
 extern const struct tasd_format tasd_format_npz;
 extern const struct tasd_format tasd_format_torch_zip;
+extern const struct tasd_format tasd_format_torch_tar;
 extern const struct tasd_format tasd_format_torch_legacy;
 
 #endif

@@ -48,7 +48,7 @@ static const struct magic magics[] = {
 		"\x7f"
 		"ELF",
 		"an ELF program or library"),
-	MAGIC(257, "ustar", "a tar archive: this format is not read yet"),
+	MAGIC(257, "ustar", "a tar archive, and not one that torch wrote"),
 };
 
 static bool is_pickle(const unsigned char *head, size_t len)

@@ -81,6 +81,7 @@ static const struct known table[] = {
 	{"torch._utils._rebuild_tensor_v3", TASD_TORCH_TENSOR_V3},
 	{"torch._utils._rebuild_wrapper_subclass", TASD_TORCH_WRAPPER},
 	{"torch._utils._rebuild_xla_tensor", TASD_TORCH_COPIED},
+	{"torch.autograd.variable.Variable", TASD_TORCH_VARIABLE},
 	{"torch.cuda.BFloat16Tensor", TASD_TORCH_TENSOR_CLASS},
 	{"torch.cuda.BoolTensor", TASD_TORCH_TENSOR_CLASS},
 	{"torch.cuda.ByteTensor", TASD_TORCH_TENSOR_CLASS},

@@ -17,6 +17,7 @@ enum tasd_torch_tag {
 	TASD_TORCH_TENSOR_CLASS, /* torch.FloatTensor: a state of such args */
 	TASD_TORCH_PARAMETER,    /* tensor, requires_grad, .. */
 	TASD_TORCH_PARAMETER_STATE,
+	TASD_TORCH_VARIABLE, /* tensor; a state of flags: before 0.4 */
 	TASD_TORCH_FROM_TYPE, /* function, class, args, state */
 	TASD_TORCH_COPIED, /* tensor or array, dtype, device, requires_grad */
 	TASD_TORCH_QTENSOR,

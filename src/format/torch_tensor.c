@@ -23,6 +23,7 @@ struct wrapped {
 	int requires_grad;             /* -1: not said */
 	const struct tasd_pkl *device; /* NULL: not said */
 	const struct tasd_pkl *dtype;
+	const struct tasd_pkl *data; /* of a Variable, when it is no argument */
 };
 
 static tasd_err new_tensor(
@@ -416,6 +417,7 @@ static tasd_err unwrap(
 		state = tasd_torch_arg(w->args, 3);
 		break;
 	case TASD_TORCH_PARAMETER:
+	case TASD_TORCH_VARIABLE:
 		break;
 	case TASD_TORCH_COPIED:
 		grad = tasd_torch_arg(w->args, 3);
@@ -425,35 +427,76 @@ static tasd_err unwrap(
 	default:
 		return 0;
 	}
-	if (!first || first->type != TASD_PKL_OBJECT)
+	first = w->data ? w->data : first;
+	w->data = NULL;
+	if (!first || (first->type != TASD_PKL_OBJECT &&
+			      first->type != TASD_PKL_PERSID))
 		return 0;
-	if (w->tag != TASD_TORCH_COPIED && !w->class)
+	if (w->tag != TASD_TORCH_COPIED && w->tag != TASD_TORCH_VARIABLE &&
+		!w->class)
 		w->class = "torch.nn.parameter.Parameter";
 	if (w->requires_grad < 0 && grad)
 		w->requires_grad = grad->type == TASD_PKL_TRUE;
 	if (state)
 		err = tasd_torch_state(map, state, true);
 	w->value = first;
+	if (first->type == TASD_PKL_PERSID) {
+		w->tag = TASD_TORCH_UNKNOWN;
+		return err;
+	}
 	w->tag = tasd_torch_tag(map, first->object->callable);
 	w->args = &first->object->args->seq;
 	*ret_more = true;
 	return err ? err : tasd_torch_states(map, first, true);
 }
 
-/* torch.FloatTensor() with a state: how torch 0.1 pickled. */
-static bool old_state(struct wrapped *w)
+/* The last state of an object, when it is a tuple of n. */
+static const struct tasd_pkl_seq *state_tuple(
+	const struct tasd_pkl *value, uint32_t n)
 {
-	const struct tasd_pkl_more *more =
-		w->value ? w->value->object->more : NULL;
+	const struct tasd_pkl_more *more = value->object->more;
 	const struct tasd_pkl *state =
 		more && more->states.n ? more->states.at[more->states.n - 1]
 				       : NULL;
 
-	if (!state || state->type != TASD_PKL_TUPLE || state->seq.n != 4 ||
-		w->args->n)
+	return state && state->type == TASD_PKL_TUPLE && state->seq.n == n
+		       ? &state->seq
+		       : NULL;
+}
+
+/* torch.FloatTensor() with a state: how torch 0.1 pickled. */
+static bool old_state(struct wrapped *w)
+{
+	const struct tasd_pkl_seq *state =
+		w->value ? state_tuple(w->value, 4) : NULL;
+
+	if (!state || w->args->n)
 		return false;
-	w->args = &state->seq;
+	w->args = state;
 	w->tag = TASD_TORCH_TENSOR;
+	return true;
+}
+
+/*
+ * The state of a Variable or a Parameter up to 0.3: (requires_grad, volatile,
+ * hooks), or in the first files (data, gradient, hooks, requires_grad,
+ * volatile).
+ */
+static bool old_flags(struct wrapped *w)
+{
+	const struct tasd_pkl_seq *flags = state_tuple(w->value, 3);
+	const struct tasd_pkl *grad = flags ? flags->at[0] : NULL;
+
+	if (w->tag != TASD_TORCH_PARAMETER && w->tag != TASD_TORCH_VARIABLE)
+		return false;
+	if (!flags) {
+		flags = state_tuple(w->value, 5);
+		if (!flags)
+			return false;
+		w->data = flags->at[0];
+		grad = flags->at[3];
+	}
+	w->requires_grad = grad->type == TASD_PKL_TRUE;
 	return true;
 }
 
@@ -492,6 +535,12 @@ static tasd_err make(struct tasd_torch_map *map, struct wrapped *w,
 	tasd_err err;
 
 	*ret_is = true;
+	if (w->value && w->value->type == TASD_PKL_PERSID) {
+		*ret_is = false;
+		err = persistent(map, w->value, shape, ret_is);
+		*ret_is = *ret_is && shape->kind == TASD_KIND_TENSOR;
+		return err;
+	}
 	switch ((int)w->tag) {
 	case TASD_TORCH_TENSOR:
 	case TASD_TORCH_TENSOR_V2:
@@ -536,7 +585,8 @@ static tasd_err look_into(struct tasd_torch_map *map,
 		(void)old_state(w);
 		return 0;
 	}
-	if (w->tag >= TASD_TORCH_TENSOR && w->tag <= TASD_TORCH_WRAPPER)
+	if (!old_flags(w) && w->tag >= TASD_TORCH_TENSOR &&
+		w->tag <= TASD_TORCH_WRAPPER)
 		err = tasd_torch_states(map, value, true);
 	for (int i = 0; i < WRAPS_MAX && more && !err; i++)
 		err = unwrap(map, w, &more);
